@@ -1,0 +1,1 @@
+# Placeholder until the set-up lands: see docs/design.md.

@@ -1,0 +1,205 @@
+"""Messages between the guard and its clients: msgpack maps, one per packet, strictly checked on both sides.
+
+Sockets live in the slot's socket folder (0700):
+  command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm. The guard answers
+                Verdict and Reply, and streams State every control cycle to clients that asked for it. A client that
+                does not read loses states (counted), never time of the guard.
+  stop.sock     SOCK_DGRAM. Any datagram is a stop request; a readable one names its source. Fails towards stopping.
+The re-arm credential is the content of `rearm.token` in the same folder (0600), made new at each start of the guard.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from steadyhand.errors import ProtocolError
+
+VERSION = 1
+MAX_PACKET = 65536
+MAX_WAYPOINTS = 64
+COMMAND_SOCKET = "command.sock"
+STOP_SOCKET = "stop.sock"
+REARM_TOKEN_FILE = "rearm.token"
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First packet of a client. `states` asks for the state stream; a commander may send Chunk and Gripper."""
+
+    client: str
+    commander: bool = False
+    states: bool = False
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """`types.JointChunk` on the wire."""
+
+    token: int
+    state_seq: int
+    state_stamp_s: float
+    trace_id: str
+    source: str
+    joint_names: list[str]
+    period_s: float
+    q_rad: list[list[float]]
+
+
+@dataclass(frozen=True)
+class Gripper:
+    """Move the gripper to an opening. Its own command: a stop never writes the gripper (I12)."""
+
+    token: int
+    width_m: float
+    trace_id: str
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """An AUTO input is alive and fresh, or says why not (`ok` false is a fault at once, silence one after its limit)."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop request on the command socket; the stop socket takes the same packet or anything else."""
+
+    source: str
+    reason: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Re-arm: an authenticated operator act. `mode` is "auto", "manual" or "recover"; "disarm" needs no credential."""
+
+    mode: str
+    credential: str
+    request_id: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Answer to a Chunk or Gripper. `reason` is a `types.Reason` value, empty when accepted."""
+
+    trace_id: str
+    accepted: bool
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Answer to Stop and Arm. When an Arm is refused, `causes` lists what persists; `snapshot` what was interrupted."""
+
+    request_id: str
+    ok: bool
+    message: str = ""
+    causes: list[str] = field(default_factory=list)
+    snapshot: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the guard knows, each control cycle, stamped by its own monotonic clock."""
+
+    stamp_s: float
+    seq: int
+    token: int
+    mode: str
+    q_rad: list[float]
+    qd_rad_s: list[float]
+    q_commanded_rad: list[float]
+    qd_commanded_rad_s: list[float]
+    gripper_width_m: float
+    gripper_commanded_m: float
+    at_rest: bool
+    causes: list[str]
+    robot_mode: int
+    safety_mode: int
+    trace_id: str  # of the plan being executed; empty when none
+    plan_left_s: float
+    counters: dict  # refusals by reason, stops by source, cycles, late cycles, dropped states
+    scheduler: str  # "SCHED_FIFO" or "SCHED_OTHER"
+
+
+MESSAGES: dict[str, type] = {
+    c.__name__.lower(): c for c in (Hello, Chunk, Gripper, Heartbeat, Stop, Arm, Verdict, Reply, State)
+}
+_KINDS = {c: name for name, c in MESSAGES.items()}
+
+
+def encode(message: Any) -> bytes:
+    """One packet; raises ProtocolError when it would be too long."""
+    body = {f.name: getattr(message, f.name) for f in fields(message)}
+    packet = msgpack.packb([_KINDS[type(message)], body], use_bin_type=True)
+    if len(packet) > MAX_PACKET:
+        raise ProtocolError(f"{_KINDS[type(message)]}: {len(packet)} bytes, limit {MAX_PACKET}; send fewer way-points")
+    return packet
+
+
+def decode(packet: bytes) -> Any:
+    """The message in a packet. Raises ProtocolError naming kind, field and value; never anything else.
+
+    Checks types and lengths only. NaN passes here, so that the gate refuses it by name and counts it.
+    """
+    if len(packet) > MAX_PACKET:
+        raise ProtocolError(f"packet of {len(packet)} bytes, limit {MAX_PACKET}")
+    try:
+        raw = msgpack.unpackb(
+            packet, raw=False, strict_map_key=True, max_array_len=4096, max_map_len=256, max_str_len=4096,
+            max_bin_len=0, max_ext_len=0,
+        )
+    except Exception as error:  # msgpack raises many kinds; at this edge each one means the same
+        raise ProtocolError(f"not a message: {type(error).__name__}") from error
+    if not (isinstance(raw, list) and len(raw) == 2 and isinstance(raw[0], str) and isinstance(raw[1], dict)):
+        raise ProtocolError("not a message: expected [kind, fields]")
+    cls = MESSAGES.get(raw[0])
+    if cls is None:
+        raise ProtocolError(f"kind {raw[0][:32]!r}: expected one of {', '.join(sorted(MESSAGES))}")
+    body = raw[1]
+    known = {f.name: f.type for f in fields(cls)}
+    for name in body:
+        if name not in known:
+            raise ProtocolError(f"{raw[0]}.{str(name)[:32]}: unknown field")
+    for name, kind in known.items():
+        if name in body:
+            _check(raw[0], name, kind, body[name])
+    try:
+        return cls(**body)
+    except TypeError as error:
+        raise ProtocolError(f"{raw[0]}: {error}") from error
+
+
+def _check(kind: str, name: str, wanted: str, value: Any) -> None:
+    """Raise ProtocolError unless `value` has the annotated type (numbers: int is a float, bool is neither)."""
+    if not _fits(wanted, value):
+        raise ProtocolError(f"{kind}.{name}: {str(value)[:40]!r} is not {wanted}")
+
+
+def _fits(wanted: str, value: Any) -> bool:
+    if wanted == "float":
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and _representable(value)
+    if wanted == "int":
+        return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    if wanted in ("str", "bool", "dict"):
+        return isinstance(value, {"str": str, "bool": bool, "dict": dict}[wanted])
+    inner = wanted[len("list["):-1]
+    return isinstance(value, list) and all(_fits(inner, v) for v in value)
+
+
+def _representable(value: float) -> bool:
+    return isinstance(value, float) or math.isfinite(float(value))
+
+
+def floats(array: np.ndarray) -> list:
+    """Nested lists of Python floats, as messages carry arrays."""
+    return np.asarray(array, dtype=float).tolist()
