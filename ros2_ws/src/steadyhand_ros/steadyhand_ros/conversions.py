@@ -1,0 +1,111 @@
+"""Messages <-> core types. The only module that knows both sides; refuses what the core could not use."""
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+from steadyhand_interfaces import msg
+
+from steadyhand import guard_protocol, types, ur5
+from steadyhand.errors import ProtocolError
+
+
+def robot_state(m: msg.SafetyState) -> types.RobotState:
+    """SafetyState -> RobotState. Raises ProtocolError for wrong joint order or lengths, or an unknown mode."""
+    if tuple(m.joint_names) != ur5.JOINT_NAMES:
+        raise ProtocolError(f"safety_state.joint_names = {list(m.joint_names)}: expected {list(ur5.JOINT_NAMES)}")
+    arrays = {name: np.array(getattr(m, name)) for name in ("q", "qd", "q_commanded", "qd_commanded")}
+    for name, value in arrays.items():
+        if value.shape != (ur5.DOF,):
+            raise ProtocolError(f"safety_state.{name} has {value.size} values: expected {ur5.DOF}")
+    try:
+        mode = types.Mode(m.mode)
+    except ValueError:
+        raise ProtocolError(f"safety_state.mode = {m.mode!r}: expected {[x.value for x in types.Mode]}") from None
+    return types.RobotState(
+        stamp_s=m.guard_stamp, seq=m.seq, token=m.token, mode=mode,
+        q_rad=arrays["q"], qd_rad_s=arrays["qd"],
+        q_commanded_rad=arrays["q_commanded"], qd_commanded_rad_s=arrays["qd_commanded"],
+        gripper_width_m=m.gripper_width, gripper_commanded_m=m.gripper_commanded,
+        at_rest=m.at_rest, causes=tuple(m.causes),
+    )
+
+
+def safety_state_msg(s: guard_protocol.State, stamp) -> msg.SafetyState:
+    """Guard State -> SafetyState."""
+    m = msg.SafetyState(
+        guard_stamp=float(s.stamp_s), seq=s.seq, token=s.token, mode=s.mode, causes=s.causes, at_rest=s.at_rest,
+        joint_names=list(ur5.JOINT_NAMES),
+        q=[float(v) for v in s.q_rad], qd=[float(v) for v in s.qd_rad_s],
+        q_commanded=[float(v) for v in s.q_commanded_rad], qd_commanded=[float(v) for v in s.qd_commanded_rad_s],
+        gripper_width=float(s.gripper_width_m), gripper_commanded=float(s.gripper_commanded_m),
+        robot_mode=s.robot_mode, safety_mode=s.safety_mode, trace_id=s.trace_id, plan_left=float(s.plan_left_s),
+        scheduler=s.scheduler, counters_json=json.dumps(s.counters),
+    )
+    m.header.stamp = stamp
+    m.header.frame_id = "base_link"
+    return m
+
+
+def joint_chunk_msg(c: types.JointChunk) -> msg.JointChunk:
+    """JointChunk -> message."""
+    return msg.JointChunk(
+        token=c.token, seq=c.state_seq, guard_stamp=c.state_stamp_s, trace_id=c.trace_id, source=c.source,
+        joint_names=list(c.joint_names), period=c.period_s, q=np.asarray(c.q_rad, dtype=float).ravel().tolist(),
+    )
+
+
+def guard_chunk(m: msg.JointChunk) -> guard_protocol.Chunk:
+    """Message -> guard Chunk, unchanged in content: the guard judges it. Only what has no row structure is refused."""
+    width = len(m.joint_names)
+    if width == 0 or len(m.q) % width:
+        raise ProtocolError(f"joint_chunk.q has {len(m.q)} values: not a multiple of {width} joint names")
+    rows = np.asarray(m.q, dtype=float).reshape(-1, width).tolist()
+    return guard_protocol.Chunk(
+        token=m.token, state_seq=m.seq, state_stamp_s=m.guard_stamp, trace_id=m.trace_id, source=m.source,
+        joint_names=list(m.joint_names), period_s=m.period, q_rad=rows,
+    )
+
+
+def verdict_msg(v: guard_protocol.Verdict) -> msg.Verdict:
+    """Guard Verdict -> message."""
+    return msg.Verdict(trace_id=v.trace_id, accepted=v.accepted, reason=v.reason, detail=v.detail)
+
+
+def verdict(m: msg.Verdict) -> types.Verdict:
+    """Message -> Verdict."""
+    return types.Verdict(trace_id=m.trace_id, accepted=m.accepted, reason=m.reason, detail=m.detail)
+
+
+def object_pose_msg(o: types.ObjectEstimate, in_box: bool = False) -> msg.ObjectPose:
+    """ObjectEstimate -> message."""
+    x, y, z = (float(v) for v in o.position_m)
+    return msg.ObjectPose(
+        id=int(o.object_id), x=x, y=y, z=z, yaw=float(o.yaw_rad), presence=float(o.presence),
+        position_std=float(o.position_std_m), age=float(o.age_s), in_box=in_box,
+    )
+
+
+def object_estimate(m: msg.ObjectPose) -> types.ObjectEstimate:
+    """Message -> ObjectEstimate. Raises ProtocolError for a value that is not finite."""
+    values = {name: getattr(m, name) for name in ("x", "y", "z", "yaw", "presence", "position_std", "age")}
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise ProtocolError(f"object {m.id}.{name} = {value}: not finite")
+    return types.ObjectEstimate(
+        object_id=m.id, position_m=np.array([m.x, m.y, m.z]), yaw_rad=m.yaw, presence=m.presence,
+        position_std_m=m.position_std, age_s=m.age,
+    )
+
+
+def image_array(m) -> np.ndarray:
+    """sensor_msgs/Image (rgb8 or bgr8) -> uint8 (H, W, 3) RGB. Raises ProtocolError naming the field."""
+    if m.encoding not in ("rgb8", "bgr8"):
+        raise ProtocolError(f"image.encoding = {m.encoding!r}: expected 'rgb8' or 'bgr8'")
+    if m.height == 0 or m.width == 0:
+        raise ProtocolError(f"image is {m.width} x {m.height}: empty")
+    if m.step != m.width * 3 or len(m.data) != m.height * m.step:
+        raise ProtocolError(f"image.data has {len(m.data)} bytes, step {m.step}: expected {m.height * m.width * 3}")
+    array = np.frombuffer(m.data, dtype=np.uint8).reshape(m.height, m.width, 3)
+    return array if m.encoding == "rgb8" else array[..., ::-1]
