@@ -34,6 +34,47 @@ class ObjectEstimate:
     presence: float  # probability
     position_std_m: float
     age_s: float  # since the last measurement of this object
+    in_box: bool = False  # lies in the box rather than in the tray
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One object as one image shows it, in `base_link`."""
+
+    position_m: np.ndarray  # (3,) centre
+    yaw_rad: float  # modulo a quarter turn
+    presence: float  # probability
+    position_std_m: float
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Everything that perception sees in one image. Empty `objects` is a valid sight of an empty tray."""
+
+    stamp_s: float  # capture time on the clock of the sender's image stamps
+    image_seq: int
+    observation_id: str
+    objects: tuple[Detection, ...]
+
+
+class EstimateMode(enum.IntEnum):
+    """How far the estimate may be trusted (values of StateEstimate.msg)."""
+
+    NOMINAL = 0
+    DEGRADED = 1  # predicting without measurement, within bounds
+    LOST = 2  # bounds exceeded: nothing may move on this estimate
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Tracked objects and the trust in them. The object in the gripper is not among them."""
+
+    stamp_s: float  # of the newest image used
+    mode: EstimateMode
+    reason: str  # empty when NOMINAL
+    observation_id: str
+    image_age_s: float  # since the newest image arrived, monotonic
+    objects: tuple[ObjectEstimate, ...]
 
 
 @dataclass(frozen=True)
