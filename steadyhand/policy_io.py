@@ -23,6 +23,7 @@ OBSERVATION_NAMES = (
     "target_minus_tool_x", "target_minus_tool_y", "target_minus_tool_z",  # m, base_link
     "sin_4_yaw_error", "cos_4_yaw_error",  # target minus tool; a cube is the same after a quarter turn
     "tool_vx", "tool_vy", "tool_vz",  # m/s, of the commanded tool
+    "tool_yaw_rate",  # rad/s, of the commanded tool
     "tool_z",  # m above the table
     "gripper_width",  # m, measured
     "gripper_commanded_closed",  # 0 or 1
@@ -54,13 +55,13 @@ def observation(
 ) -> np.ndarray:
     """Observation vector (OBSERVATION_DIM,) float32, in the order of OBSERVATION_NAMES, unnormalised."""
     pose = kinematics.pose_base_link_tool(q_commanded_rad)
-    velocity = kinematics.jacobian(q_commanded_rad)[:3] @ qd_commanded_rad_s
+    velocity = kinematics.jacobian(q_commanded_rad) @ qd_commanded_rad_s
     yaw_error = 4.0 * (target.yaw_rad - tool_yaw(pose))
     return np.array(
         [
             *(target.position_m - pose[:3, 3]),
             np.sin(yaw_error), np.cos(yaw_error),
-            *velocity,
+            *velocity[:3], velocity[5],
             pose[2, 3],
             gripper_width_m,
             float(gripper_closed),
