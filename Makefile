@@ -1,1 +1,86 @@
-# Placeholder until the set-up lands: see docs/design.md.
+# make run     the main job in simulation: sets everything up, clears the tray, prints a summary (ARGS="--cubes 8 --view")
+# make test    every test but the training ones
+# make bench   the benchmarks, to out/bench/
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV ?= .venv
+TRITON_VENV ?= .venv-triton
+TRAIN_VENV ?= .venv-train
+ARGS ?=
+SLOT ?= $(or $(STEADYHAND_SLOT),0)
+
+PY := $(VENV)/bin/python
+PIP_QUIET := --quiet --disable-pip-version-check --no-input
+INTERFACES := ros2_ws/src/steadyhand_interfaces
+INTERFACE_FILES := $(wildcard $(INTERFACES)/msg/* $(INTERFACES)/srv/* $(INTERFACES)/action/*) $(INTERFACES)/CMakeLists.txt
+PYTHONPATH_SOURCES := $(CURDIR):$(CURDIR)/policies:$(CURDIR)/firmware_bridge:$(CURDIR)/sim:$(CURDIR)/calibration:$(CURDIR)/perception:$(CURDIR)/motion:$(CURDIR)/cli:$(CURDIR)/ros2_ws/src/steadyhand_ros
+
+export STEADYHAND_SLOT := $(SLOT)
+export STEADYHAND_TRITON_VENV ?= $(abspath $(TRITON_VENV))
+
+.PHONY: run test test-fast test-train bench setup setup-train doctor clean distclean
+
+run: setup
+	@$(VENV)/bin/steadyhand run $(ARGS)
+
+test: setup
+	@$(PY) -m pytest tests $(ARGS)
+
+test-fast: setup
+	@$(PY) -m pytest tests/unit tests/property $(ARGS)
+
+test-train: setup-train
+	@PYTHONPATH=$(PYTHONPATH_SOURCES) $(TRAIN_VENV)/bin/python -m pytest tests -m train $(ARGS)
+
+bench: setup
+	@$(PY) -m benchmarks $(ARGS)
+
+doctor:
+	@if [ -x $(VENV)/bin/steadyhand ]; then $(VENV)/bin/steadyhand doctor; else $(PYTHON) cli/steadyhand_cli/doctor.py; fi
+
+# Stamps: a second run checks three file times and starts.
+setup: $(VENV)/.packages $(VENV)/.interfaces $(VENV)/.project $(TRITON_VENV)/.ready
+
+$(VENV)/bin/python:
+	@echo "setting up: environment"
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 10) <= sys.version_info[:2] <= (3, 12) else "Python %d.%d: needs 3.10 to 3.12; give PYTHON=python3.11" % sys.version_info[:2])'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.packages: requirements/ros.txt requirements/runtime.txt requirements/sim.txt requirements/test.txt setup/relocate_ros_wheels.py | $(VENV)/bin/python
+	@echo "setting up: packages (about a minute)"
+	@$(PY) -m pip install $(PIP_QUIET) -r requirements/ros.txt -r requirements/runtime.txt -r requirements/sim.txt -r requirements/test.txt 2> >(grep -v "is ignored: it is neither a file nor a directory" >&2)
+	@$(PY) setup/relocate_ros_wheels.py
+	@touch $@
+
+$(VENV)/.interfaces: $(INTERFACE_FILES) $(VENV)/.packages
+	@echo "setting up: ROS interfaces (about half a minute)"
+	@mkdir -p build
+	@export PATH="$(abspath $(VENV))/bin:$$PATH" AMENT_PREFIX_PATH="$(abspath $(VENV))" CMAKE_PREFIX_PATH="$(abspath $(VENV))"; unset PYTHONPATH; \
+	 { cmake -S $(INTERFACES) -B build/interfaces -DCMAKE_INSTALL_PREFIX="$(abspath $(VENV))" -DPython3_EXECUTABLE="$(abspath $(PY))" -DBUILD_TESTING=OFF \
+	   && cmake --build build/interfaces -j2 && cmake --install build/interfaces; } > build/interfaces.log 2>&1 || { tail -n 30 build/interfaces.log; exit 1; }
+	@touch $@
+
+$(VENV)/.project: setup.py package.xml ros2_ws/src/steadyhand_ros/setup.py $(VENV)/.packages
+	@$(PY) -m pip install $(PIP_QUIET) --no-deps --no-build-isolation -e . -e ros2_ws/src/steadyhand_ros
+	@touch $@
+
+$(TRITON_VENV)/.ready: requirements/triton.txt
+	@echo "setting up: Triton server (about half a minute)"
+	@$(PYTHON) -m venv $(TRITON_VENV)
+	@$(TRITON_VENV)/bin/python -m pip install $(PIP_QUIET) -r requirements/triton.txt
+	@$(TRITON_VENV)/bin/python -m pip install $(PIP_QUIET) --no-deps nvidia-pytriton==0.7.0
+	@touch $@
+
+setup-train: $(TRAIN_VENV)/.ready
+$(TRAIN_VENV)/.ready: requirements/runtime.txt requirements/sim.txt requirements/test.txt requirements/train.txt
+	@echo "setting up: training environment"
+	@$(PYTHON) -m venv $(TRAIN_VENV)
+	@$(TRAIN_VENV)/bin/python -m pip install $(PIP_QUIET) -r requirements/runtime.txt -r requirements/sim.txt -r requirements/test.txt -r requirements/train.txt
+	@touch $@
+
+clean:
+	rm -rf build out .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) $(TRITON_VENV) $(TRAIN_VENV)
