@@ -35,6 +35,7 @@ TABLE_Z_M = 0.0  # table top; the robot's base stands on it
 CUBE_SIZE_M = 0.04
 MAX_CUBES = 8
 MIN_CUBE_SPACING_M = 0.085  # centre to centre: room for an opened finger between neighbours
+SPAWN_MARGIN_M = 0.05  # cube centre to tray wall: room for a finger at pre-grasp opening
 
 TRAY = Region(0.38, 0.66, -0.26, 0.08, wall_height_m=0.02, wall_thickness_m=0.006)
 BOX = Region(0.36, 0.58, 0.20, 0.42, wall_height_m=0.08, wall_thickness_m=0.006)

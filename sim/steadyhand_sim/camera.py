@@ -1,0 +1,197 @@
+"""The simulated camera: draws a snapshot of the cell with TinyRenderer, adds sensor noise. Lives in any process.
+
+Optical frame as in ROS (REP-103): z forward, x right, y down; pixels (u, v) from the top left corner's centre.
+"""
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+
+from steadyhand import cell, ur5
+from steadyhand.errors import ConfigError
+from steadyhand_sim import robots, scene
+from steadyhand_sim.look import Look
+from steadyhand_sim.snapshot import Snapshot
+from steadyhand_sim.world import import_pybullet
+
+NEAR_M, FAR_M = 0.1, 3.0
+
+
+@dataclass(frozen=True)
+class CameraConfig:
+    """Pinhole camera in front of the robot, looking back at the tray."""
+
+    width: int = 160
+    height: int = 160
+    eye_m: tuple[float, float, float] = (1.05, -0.10, 0.85)
+    look_at_m: tuple[float, float, float] = (0.515, -0.09, 0.0)
+    vertical_fov_deg: float = 24.0
+
+    def __post_init__(self) -> None:
+        if not (16 <= self.width <= 2048 and 16 <= self.height <= 2048):
+            raise ConfigError(f"camera size {self.width}x{self.height}: give 16 to 2048 pixels")
+        if not 5.0 <= self.vertical_fov_deg <= 120.0:
+            raise ConfigError(f"vertical_fov_deg={self.vertical_fov_deg}: give 5 to 120")
+
+    @property
+    def camera_matrix(self) -> np.ndarray:
+        """(3, 3) intrinsics, square pixels, principal point in the middle."""
+        focal = self.height / 2 / np.tan(np.radians(self.vertical_fov_deg) / 2)
+        return np.array([[focal, 0, (self.width - 1) / 2], [0, focal, (self.height - 1) / 2], [0, 0, 1.0]])
+
+    @property
+    def pose_base_link_camera(self) -> np.ndarray:
+        """(4, 4) nominal pose of the optical frame."""
+        eye = np.array(self.eye_m)
+        forward = np.array(self.look_at_m) - eye
+        forward /= np.linalg.norm(forward)
+        right = np.cross(forward, [0, 0, 1.0])
+        right /= np.linalg.norm(right)
+        pose = np.eye(4)
+        pose[:3, :3] = np.stack([right, np.cross(forward, right), forward], axis=1)
+        pose[:3, 3] = eye
+        return pose
+
+    def project(self, points_m: np.ndarray) -> np.ndarray:
+        """Pixels (N, 2) of points (N, 3) in `base_link`, by the nominal pose."""
+        pose = self.pose_base_link_camera
+        local = (np.atleast_2d(points_m) - pose[:3, 3]) @ pose[:3, :3]
+        pixels = local @ self.camera_matrix.T
+        return pixels[:, :2] / pixels[:, 2:]
+
+    def unproject(self, pixels: np.ndarray, plane_z_m: float) -> np.ndarray:
+        """Points (N, 3) in `base_link` where the rays of pixels (N, 2) meet the plane z = `plane_z_m`."""
+        pose = self.pose_base_link_camera
+        homogeneous = np.column_stack([np.atleast_2d(pixels), np.ones(len(np.atleast_2d(pixels)))])
+        rays = homogeneous @ np.linalg.inv(self.camera_matrix).T @ pose[:3, :3].T
+        return pose[:3, 3] + rays * ((plane_z_m - pose[2, 3]) / rays[:, 2])[:, None]
+
+
+def _turn(rotation_rad: tuple[float, float, float]) -> np.ndarray:
+    """Rotation matrix of a small turn (x, y, z Euler angles)."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(rotation_rad), np.sin(rotation_rad)
+    return (
+        np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+        @ np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+        @ np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    )
+
+
+def sensor_noise(image: np.ndarray, look: Look, rng: np.random.Generator) -> np.ndarray:
+    """Shot and read noise on uint8 (H, W, 3): variance = signal / gain + read^2, in digital numbers."""
+    signal = image.astype(np.float32) * look.exposure
+    sigma = np.sqrt(np.maximum(signal, 0) * (255.0 / look.full_well_electrons) + look.read_noise_dn**2)
+    noisy = signal + sigma * rng.standard_normal(image.shape, dtype=np.float32)
+    return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+
+
+class Renderer:
+    """Draws snapshots under one look. Frame noise depends on (look seed, snapshot.seq) only: same input, same bytes."""
+
+    def __init__(self, look: Look | None = None, camera: CameraConfig | None = None, noise_seed: int = 0) -> None:
+        pybullet, bullet_client = import_pybullet()
+        self.camera = camera or CameraConfig()
+        self._p = bullet_client.BulletClient(connection_mode=pybullet.DIRECT)
+        self._noise_seed = noise_seed
+        with tempfile.NamedTemporaryFile("w", suffix=".urdf", prefix="steadyhand_ur5_", delete=False) as urdf:
+            urdf.write(robots.ur5_urdf())
+        self._robot = self._p.loadURDF(urdf.name, useFixedBase=True)
+        os.unlink(urdf.name)
+        index = {self._p.getJointInfo(self._robot, j)[1].decode(): j for j in range(self._p.getNumJoints(self._robot))}
+        self._arm = [index[name] for name in ur5.JOINT_NAMES]
+        self._fingers = [index[name] for name in robots.FINGER_JOINTS]
+        self._fixed = {}
+        for box in scene.fixed_boxes():
+            self._fixed.setdefault(box.role, []).append(self._body(box.centre_m, box.half_extents_m))
+        self._cubes = [self._body((0, 0, -1.0), [cell.CUBE_SIZE_M / 2] * 3) for _ in range(cell.MAX_CUBES)]
+        self._distractors: list[int] = []
+        projection = self._p.computeProjectionMatrixFOV(
+            self.camera.vertical_fov_deg, self.camera.width / self.camera.height, NEAR_M, FAR_M
+        )
+        self._projection = projection
+        self.set_look(look or Look())
+
+    def close(self) -> None:
+        """Free the renderer; harmless twice."""
+        if self._p is not None:
+            self._p.disconnect()
+            self._p = None
+
+    def _body(self, centre_m, half_extents_m) -> int:
+        shape = self._p.createVisualShape(self._p.GEOM_BOX, halfExtents=list(half_extents_m))
+        return self._p.createMultiBody(0, -1, shape, list(centre_m))
+
+    def set_look(self, look: Look) -> None:
+        """Change light, colours, camera jitter and distractors."""
+        p, self.look = self._p, look
+        colours = {
+            "table": look.table_colour, "tray": look.tray_colour, "tray_floor": look.tray_floor_colour,
+            "box": look.box_colour, "box_floor": look.box_floor_colour,
+        }
+        for role, bodies in self._fixed.items():
+            for body in bodies:
+                p.changeVisualShape(body, -1, rgbaColor=(*colours[role], 1))
+        for body, colour in zip(self._cubes, look.cube_colours):
+            p.changeVisualShape(body, -1, rgbaColor=(*colour, 1))
+        for body in self._distractors:
+            p.removeBody(body)
+        self._distractors = []
+        for x, y, hx, hy, hz, yaw, r, g, b in look.distractors:
+            body = self._body((x, y, hz), (hx, hy, hz))
+            p.resetBasePositionAndOrientation(body, (x, y, hz), scene.yaw_quaternion(np.array([yaw]))[0].tolist())
+            p.changeVisualShape(body, -1, rgbaColor=(r, g, b, 1))
+            self._distractors.append(body)
+        pose = self.camera.pose_base_link_camera
+        pose[:3, 3] += look.camera_shift_m
+        pose[:3, :3] = pose[:3, :3] @ _turn(look.camera_turn_rad)
+        self.pose_base_link_camera = pose  # true pose of this look; CameraConfig holds the nominal one
+        eye, forward, up = pose[:3, 3], pose[:3, 2], -pose[:3, 1]
+        self._view = p.computeViewMatrix(eye.tolist(), (eye + forward).tolist(), up.tolist())
+
+    def _place(self, snapshot: Snapshot) -> None:
+        p = self._p
+        for joint, q in zip(self._arm, snapshot.q_rad):
+            p.resetJointState(self._robot, joint, q)
+        for joint in self._fingers:
+            p.resetJointState(self._robot, joint, snapshot.gripper_width_m / 2)
+        n = len(snapshot.position_m)
+        for i, body in enumerate(self._cubes):
+            position, quaternion = ((0, 0, -1.0), (0, 0, 0, 1.0)) if i >= n else (
+                snapshot.position_m[i].tolist(), snapshot.quaternion_xyzw[i].tolist()
+            )
+            p.resetBasePositionAndOrientation(body, position, quaternion)
+
+    def _render(self, snapshot: Snapshot, segmentation: bool):
+        self._place(snapshot)
+        p, light = self._p, self.look.light
+        return p.getCameraImage(
+            self.camera.width, self.camera.height, self._view, self._projection,
+            lightDirection=light.direction, lightColor=light.colour, lightDistance=light.distance_m,
+            shadow=int(light.shadow), lightAmbientCoeff=light.ambient, lightDiffuseCoeff=light.diffuse,
+            lightSpecularCoeff=light.specular, renderer=p.ER_TINY_RENDERER,
+            flags=0 if segmentation else p.ER_NO_SEGMENTATION_MASK,
+        )
+
+    def draw(self, snapshot: Snapshot) -> np.ndarray:
+        """One frame, uint8 (H, W, 3), with sensor noise. A blanked camera sees noise on black."""
+        if snapshot.camera == "blank":
+            image = np.zeros((self.camera.height, self.camera.width, 3), dtype=np.uint8)
+        else:
+            image = self.draw_clean(snapshot)
+        return sensor_noise(image, self.look, np.random.default_rng([self._noise_seed, snapshot.seq]))
+
+    def draw_clean(self, snapshot: Snapshot) -> np.ndarray:
+        """One frame, uint8 (H, W, 3), before the sensor."""
+        rgba = self._render(snapshot, segmentation=False)[2]
+        return np.asarray(rgba, dtype=np.uint8).reshape(self.camera.height, self.camera.width, 4)[..., :3]
+
+    def draw_labelled(self, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+        """Frame with noise, and visible pixels per cube (N,): for training labels only."""
+        _, _, rgba, _, mask = self._render(snapshot, segmentation=True)
+        image = np.asarray(rgba, dtype=np.uint8).reshape(self.camera.height, self.camera.width, 4)[..., :3]
+        noisy = sensor_noise(image, self.look, np.random.default_rng([self._noise_seed, snapshot.seq]))
+        mask = np.asarray(mask)
+        return noisy, np.array([(mask == body).sum() for body in self._cubes[: len(snapshot.position_m)]])

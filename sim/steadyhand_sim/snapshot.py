@@ -1,0 +1,21 @@
+"""What the camera process needs to know to draw one frame."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Scene at `time_s` (simulated time). `look_seed` and `look_split` name the look; `camera` is a state of the camera."""
+
+    seq: int
+    time_s: float
+    q_rad: np.ndarray  # (6,)
+    gripper_width_m: float
+    position_m: np.ndarray  # (N, 3) cube centres, base_link
+    quaternion_xyzw: np.ndarray  # (N, 4)
+    look_seed: int = 0
+    look_split: str = "test"
+    camera: str = "ok"  # "ok", "blank", "frozen", "off"
