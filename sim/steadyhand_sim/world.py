@@ -12,9 +12,10 @@ import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import ConfigError, DependencyMissing
-from steadyhand_sim import robots, scene
+from steadyhand_sim import robots, scene, scoring
 from steadyhand_sim.gripper import Gripper
 from steadyhand_sim.motor_model import MotorModel, MotorParameters
+from steadyhand_sim.snapshot import Snapshot
 
 JOINT_TORQUE_NM = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0)  # UR5 size 3 and size 1 joints, largest torque
 
@@ -213,6 +214,25 @@ class World:
         """Ground truth: linear (N, 3) m/s and angular (N, 3) rad/s velocities."""
         pairs = [self._p.getBaseVelocity(body) for body in self._cubes]
         return np.array([v[0] for v in pairs]).reshape(-1, 3), np.array([v[1] for v in pairs]).reshape(-1, 3)
+
+    def held_objects(self) -> np.ndarray:
+        """Ground truth: (N,) cubes that touch a finger."""
+        touched = {
+            contact[2] for joint in self.gripper.joints
+            for contact in self._p.getContactPoints(bodyA=self._robot, linkIndexA=joint)
+        }
+        return np.array([body in touched for body in self._cubes], dtype=bool)
+
+    def score(self) -> scoring.Score:
+        """Ground truth: cubes in box, tray, dropped, in motion."""
+        return scoring.score(self.object_poses()[0], self.object_velocities()[0], self.held_objects())
+
+    def snapshot(self, seq: int = 0, look_seed: int = 0, look_split: str = "test", camera: str = "ok") -> Snapshot:
+        """What a camera would need to draw the present scene."""
+        positions, quaternions = self.object_poses()
+        return Snapshot(
+            seq, self.time_s, self.q_rad.copy(), self.gripper_width, positions, quaternions, look_seed, look_split, camera
+        )
 
     def move_object(self, index: int, position_m: np.ndarray, yaw_rad: float) -> None:
         """Put a cube somewhere else, at rest (fault injection)."""
