@@ -109,3 +109,21 @@ def image_array(m) -> np.ndarray:
         raise ProtocolError(f"image.data has {len(m.data)} bytes, step {m.step}: expected {m.height * m.width * 3}")
     array = np.frombuffer(m.data, dtype=np.uint8).reshape(m.height, m.width, 3)
     return array if m.encoding == "rgb8" else array[..., ::-1]
+
+
+def detection_msg(d: types.Detection, in_box: bool) -> msg.ObjectPose:
+    """Detection -> message; id -1 says that it is not a track."""
+    x, y, z = (float(v) for v in d.position_m)
+    return msg.ObjectPose(
+        id=-1, x=x, y=y, z=z, yaw=float(d.yaw_rad), presence=float(d.presence),
+        position_std=float(d.position_std_m), in_box=in_box,
+    )
+
+
+def detections(m: msg.ObjectPoses) -> types.Detections:
+    """Message -> Detections, values as they came: the estimator refuses and counts what is not finite."""
+    objects = tuple(
+        types.Detection(np.array([o.x, o.y, o.z]), o.yaw, o.presence, o.position_std) for o in m.objects
+    )
+    stamp_s = m.header.stamp.sec + m.header.stamp.nanosec * 1e-9
+    return types.Detections(stamp_s, m.image_seq, m.observation_id, objects)

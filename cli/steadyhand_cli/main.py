@@ -1,0 +1,43 @@
+"""Entry point of the `steadyhand` command."""
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from steadyhand.errors import SteadyhandError
+
+# Sub-commands by name; each module is imported only when it is asked for, so that `doctor` works when others cannot.
+COMMANDS = {
+    "run": ("steadyhand_cli.run", "the main job in simulation: clear the tray, with one operator stop in the middle"),
+    "launch": ("steadyhand_cli.launch", "run a launch file: steadyhand launch ur5 sim:=true"),
+    "stop": ("steadyhand_cli.operate", "stop the robot through the guard's own stop channel"),
+    "rearm": ("steadyhand_cli.operate", "re-arm after a stop; shows what stopped it and what was in progress"),
+    "status": ("steadyhand_cli.operate", "what the guard says"),
+    "replay": ("steadyhand_cli.replay", "run a recorded ROS 2 bag of a UR5 through estimator, gate and fault detection"),
+    "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one sub-command; 2 for wrong use or a refused input, with the reason on stderr."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="steadyhand", description="Robotics agent runtime for a UR5.")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    wanted = next((word for word in argv if not word.startswith("-")), None)
+    for name, (module, summary) in COMMANDS.items():
+        sub = subparsers.add_parser(name, help=summary, description=summary)
+        if name == wanted:  # only the one asked for is imported
+            importlib.import_module(module).add_arguments(sub, name)
+    args = parser.parse_args(argv)
+    try:
+        return importlib.import_module(COMMANDS[args.command][0]).run(args)
+    except SteadyhandError as error:
+        print(f"steadyhand {args.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

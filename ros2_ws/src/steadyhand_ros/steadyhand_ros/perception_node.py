@@ -1,0 +1,145 @@
+"""Camera image in, object poses out. The newest image wins; what could not be handled in time is counted, never queued.
+
+A faulty image is published as a fault and as a failed input, never as "no objects".
+"""
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sensor_msgs.msg import Image
+from steadyhand_interfaces import msg
+
+from steadyhand.config import check_ranges, described
+from steadyhand.errors import ConfigError
+from steadyhand_perception.image_checks import FrozenFrames, ImageFault, image_from_bytes
+from steadyhand_perception.tray_poses import TrayPoses
+from steadyhand_ros import conversions, qos
+from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
+from steadyhand_ros.params import declare
+
+INPUT_NAME = "perception"
+
+
+@dataclass(frozen=True)
+class PerceptionNodeConfig:
+    """Which model, and how long without an image is a fault."""
+
+    model_repository: str = described("", "folder of the models; empty: policies/model_repository of the checkout")
+    model: str = described("tray_poses", "model name in the repository")
+    threads: int = described(1, "threads of the inference session", "", 1, 16)
+    image_timeout_s: float = described(0.2, "age of the newest image from which the input is not fresh", "s", 0.02, 5.0)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+class PerceptionNode(SteadyhandNode):
+    """One worker thread runs the model; the callback only swaps the newest image in."""
+
+    def __init__(self):
+        super().__init__("perception_node")
+        self._newest: Image | None = None
+        self._arrived_s = 0.0
+        self._wake = threading.Condition()
+        self._worker: threading.Thread | None = None
+        self._stopping = False
+        self._counts = {"images": 0, "dropped": 0, "faulty": 0}
+        self._last_ms = 0.0
+        self._fault: ImageFault | None = None
+
+    def build(self) -> None:
+        self.config = declare(self, PerceptionNodeConfig)
+        if not self.config.model_repository:
+            raise ConfigError("model_repository: give the folder of the models")
+        self._model = TrayPoses(Path(self.config.model_repository) / self.config.model, self.config.threads)
+        self._frozen = FrozenFrames()
+        self._objects_pub = self.create_publisher(msg.ObjectPoses, "perception/objects", qos.NEWEST)
+        self._features_pub = self.create_publisher(msg.Features, "perception/features", qos.NEWEST)
+        self._heartbeat_pub = self.create_publisher(msg.InputHeartbeat, "input_heartbeat", qos.EVENTS)
+        self._subscription = self.create_subscription(Image, "camera/image_raw", self._on_image, qos.NEWEST)
+        self._watch = self.create_timer(self.config.image_timeout_s / 2, self._watch_age)
+
+    def open(self) -> None:
+        self._stopping = False
+        self._worker = threading.Thread(target=self._work, name="inference", daemon=True)
+        self._worker.start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._worker is not None:
+            self._worker.join(timeout=2.0)
+            self._worker = None
+
+    def _on_image(self, image: Image) -> None:
+        with self._wake:
+            self._counts["images"] += 1
+            self._counts["dropped"] += self._newest is not None
+            self._newest, self._arrived_s = image, time.monotonic()
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopping or self._newest is not None, timeout=0.5)
+                if self._stopping:
+                    return
+                image, self._newest = self._newest, None
+            if image is not None and self.active:
+                self._handle(image)
+
+    def _handle(self, image: Image) -> None:
+        array, faults = image_from_bytes(image.data, image.height, image.width, image.encoding, image.step)
+        if not faults:
+            faults = (*self._model.check(array), *self._frozen.check(array))
+        if faults:
+            self._counts["faulty"] += 1
+            self._say(faults[0])
+            return
+        seen = self._model.infer(array)
+        self._last_ms = seen.inference_ms
+        observation_id = f"{image.header.stamp.sec}.{image.header.stamp.nanosec:09d}"
+        poses = msg.ObjectPoses(
+            image_seq=self._counts["images"], observation_id=observation_id,
+            inference_ms=seen.inference_ms, provider=seen.provider,
+            objects=[conversions.detection_msg(d, in_box=False) for d in seen.in_tray + seen.elsewhere]
+            + [conversions.detection_msg(d, in_box=True) for d in seen.in_box],
+        )
+        poses.header.stamp = image.header.stamp
+        poses.header.frame_id = "base_link"
+        self._objects_pub.publish(poses)
+        features = msg.Features(observation_id=observation_id, model=self.config.model, data=seen.features.tolist())
+        features.header = poses.header
+        self._features_pub.publish(features)
+        self._say(None)
+
+    def _say(self, fault: ImageFault | None) -> None:
+        self._fault = fault
+        detail = "" if fault is None else f"{fault.name}: {fault.detail}"
+        self._heartbeat_pub.publish(msg.InputHeartbeat(name=INPUT_NAME, ok=fault is None, detail=detail))
+
+    def _watch_age(self) -> None:
+        if self.active and time.monotonic() - self._arrived_s > self.config.image_timeout_s:
+            age = time.monotonic() - self._arrived_s
+            self._say(ImageFault("stale", f"no image for {age:.2f} s, limit {self.config.image_timeout_s} s"))
+
+    def diagnostics(self):
+        values = dict(self._counts, inference_ms=round(self._last_ms, 2))
+        if not self.active:
+            return WARN, "inactive", values
+        values["provider"] = self._model.provider
+        if self._fault is not None:
+            return ERROR, f"{self._fault.name}: {self._fault.detail}", values
+        return OK, "sees", values
+
+
+def main() -> int:
+    return run(PerceptionNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
