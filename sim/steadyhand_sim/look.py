@@ -23,7 +23,7 @@ class Light:
 
     direction: tuple[float, float, float] = (0.6, -0.5, 1.5)
     colour: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    distance_m: float = 2.0
+    distance_m: float = 2.5
     ambient: float = 0.55
     diffuse: float = 0.5
     specular: float = 0.1
@@ -88,9 +88,9 @@ def sample_look(seed: int, split: str) -> Look:
     light = Light(
         direction=tuple(float(v) for v in direction),
         colour=(1.0 + min(warmth, 0), 1.0 - abs(warmth) / 2, 1.0 - max(warmth, 0)),
-        distance_m=float(rng.uniform(1.2, 4.0)),
-        ambient=float(rng.uniform(0.4, 0.7)),
-        diffuse=float(rng.uniform(0.25, 0.6)),
+        distance_m=float(rng.uniform(2.0, 4.5)),
+        ambient=float(rng.uniform(0.4, 0.65)),
+        diffuse=float(rng.uniform(0.25, 0.5)),
         specular=float(rng.uniform(0.0, 0.25)),
         shadow=bool(rng.random() < 0.8),
     )
