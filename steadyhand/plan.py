@@ -18,12 +18,14 @@ class Plan:
     qd_rad_s: np.ndarray  # (N, 6)
     qdd_rad_s2: np.ndarray  # (N, 6)
     history_rad: np.ndarray  # (3, 6) the set-points commanded before set-point 0
+    qd_before_rad_s: np.ndarray  # (6,) at the last of them
+    qdd_before_rad_s2: np.ndarray  # (6,)
     trace_id: str = ""
     source: str = ""
     state_seq: int = -1
 
     def __post_init__(self) -> None:
-        for name in ("q_rad", "qd_rad_s", "qdd_rad_s2", "history_rad"):
+        for name in ("q_rad", "qd_rad_s", "qdd_rad_s2", "history_rad", "qd_before_rad_s", "qdd_before_rad_s2"):
             getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
@@ -43,6 +45,12 @@ class Plan:
         rows = np.minimum(np.arange(index, index + HISTORY), HISTORY + len(self) - 1)
         return np.concatenate([self.history_rad, self.q_rad])[rows]
 
+    def state_before(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(q, qd, qdd) of the set-point sent last when `index` is next."""
+        if index > 0:
+            return self.setpoint(index - 1)
+        return self.history_rad[-1], self.qd_before_rad_s, self.qdd_before_rad_s2
+
     def rest_of(self, index: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(q, qd, qdd), each (count, 6), from set-point `index` on, the end held."""
         rows = np.minimum(np.arange(index, index + count), len(self) - 1)
@@ -52,5 +60,6 @@ class Plan:
 def hold_plan(q_rad: np.ndarray, period_s: float, start_s: float, trace_id: str = "") -> Plan:
     """The plan of standing at `q_rad` (6,): what is in force after arming and what every motion starts from."""
     q = np.asarray(q_rad, dtype=float)
-    zero = np.zeros((1, q.size))
-    return Plan(period_s, start_s, q[None].copy(), zero, zero.copy(), np.repeat(q[None], HISTORY, 0), trace_id, "hold")
+    rest, still = np.zeros((1, q.size)), np.zeros(q.size)
+    history = np.repeat(q[None], HISTORY, axis=0)
+    return Plan(period_s, start_s, q[None].copy(), rest, rest.copy(), history, still, still.copy(), trace_id, "hold")
