@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+CAMERA_STATES = ("ok", "blank", "frozen", "off")
+MAX_OBJECTS = 64
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -18,4 +21,4 @@ class Snapshot:
     quaternion_xyzw: np.ndarray  # (N, 4)
     look_seed: int = 0
     look_split: str = "test"
-    camera: str = "ok"  # "ok", "blank", "frozen", "off"
+    camera: str = "ok"  # one of CAMERA_STATES; frozen: the simulator repeats a snapshot, seq too

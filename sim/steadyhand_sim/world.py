@@ -18,6 +18,7 @@ from steadyhand_sim.motor_model import MotorModel, MotorParameters
 from steadyhand_sim.snapshot import Snapshot
 
 JOINT_TORQUE_NM = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0)  # UR5 size 3 and size 1 joints, largest torque
+BRAKE_TORQUE_NM = 330.0
 
 
 def import_pybullet():
@@ -102,7 +103,6 @@ class World:
         self._target_rad_s = np.zeros(ur5.DOF)
         self._motor.reset(self._target_rad)
         self._read()
-        self.torque_nm = np.zeros(ur5.DOF)
 
     def _load_fixed(self) -> None:
         p = self._p
@@ -177,11 +177,24 @@ class World:
         self.n_steps += 1
         self._read()
 
+    def step_braked(self, n_substeps: int) -> None:
+        """Pass time with the joint brakes engaged: the arm is held where it is, targets are forgotten."""
+        for _ in range(n_substeps):
+            self._p.setJointMotorControlArray(
+                self._robot, self._arm, self._p.VELOCITY_CONTROL, targetVelocities=[0.0] * ur5.DOF,
+                forces=[BRAKE_TORQUE_NM] * ur5.DOF,
+            )
+            self._p.stepSimulation()
+            self.n_steps += 1
+            self._read()
+        self._motor.reset(self.q_rad)
+        self._target_rad, self._target_rad_s = self.q_rad.copy(), np.zeros(ur5.DOF)
+
     def _read(self) -> None:
         states = self._p.getJointStates(self._robot, self._arm)
         self.q_rad = np.array([s[0] for s in states])
         self.qd_rad_s = np.array([s[1] for s in states])
-        self.torque_nm = np.array([s[3] for s in states])
+        self.torque_nm = np.array([s[3] for s in states])  # of the joint motors; feels gravity, inertia and contact
 
     @property
     def time_s(self) -> float:
