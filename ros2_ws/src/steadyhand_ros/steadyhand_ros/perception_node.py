@@ -1,6 +1,6 @@
 """Camera image in, object poses out. The newest image wins; what could not be handled in time is counted, never queued.
 
-A faulty image is published as a fault and as a failed input, never as "no objects".
+A faulty image is published as a fault, never as "no objects".
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from sensor_msgs.msg import Image
 from steadyhand_interfaces import msg
 
+from steadyhand import faults
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError
 from steadyhand_perception.image_checks import FrozenFrames, ImageFault, image_from_bytes
@@ -20,7 +21,7 @@ from steadyhand_ros import conversions, qos
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
 from steadyhand_ros.params import declare
 
-INPUT_NAME = "perception"
+FAULT_NAME = "image_fault"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class PerceptionNode(SteadyhandNode):
         self._frozen = FrozenFrames()
         self._objects_pub = self.create_publisher(msg.ObjectPoses, "perception/objects", qos.NEWEST)
         self._features_pub = self.create_publisher(msg.Features, "perception/features", qos.NEWEST)
-        self._heartbeat_pub = self.create_publisher(msg.InputHeartbeat, "input_heartbeat", qos.EVENTS)
+        self._fault_pub = self.create_publisher(msg.Fault, "faults", qos.EVENTS)
         self._subscription = self.create_subscription(Image, "camera/image_raw", self._on_image, qos.NEWEST)
         self._watch = self.create_timer(self.config.image_timeout_s / 2, self._watch_age)
 
@@ -93,12 +94,12 @@ class PerceptionNode(SteadyhandNode):
                 self._handle(image)
 
     def _handle(self, image: Image) -> None:
-        array, faults = image_from_bytes(image.data, image.height, image.width, image.encoding, image.step)
-        if not faults:
-            faults = (*self._model.check(array), *self._frozen.check(array))
-        if faults:
+        array, found = image_from_bytes(image.data, image.height, image.width, image.encoding, image.step)
+        if not found:
+            found = (*self._model.check(array), *self._frozen.check(array))
+        if found:
             self._counts["faulty"] += 1
-            self._say(faults[0])
+            self._say(found[0])
             return
         seen = self._model.infer(array)
         self._last_ms = seen.inference_ms
@@ -118,9 +119,16 @@ class PerceptionNode(SteadyhandNode):
         self._say(None)
 
     def _say(self, fault: ImageFault | None) -> None:
-        self._fault = fault
-        detail = "" if fault is None else f"{fault.name}: {fault.detail}"
-        self._heartbeat_pub.publish(msg.InputHeartbeat(name=INPUT_NAME, ok=fault is None, detail=detail))
+        """Publish a fault when it appears, changes its kind or clears; the estimator bounds how long it may last."""
+        changed = (fault and fault.name) != (self._fault and self._fault.name)
+        told, self._fault = fault or self._fault, fault
+        if changed:
+            message = msg.Fault(
+                name=FAULT_NAME, level=int(faults.level(FAULT_NAME)), detector="perception",
+                detail=f"{told.name}: {told.detail}", active=fault is not None,
+            )
+            message.header.stamp = self.get_clock().now().to_msg()
+            self._fault_pub.publish(message)
 
     def _watch_age(self) -> None:
         if self.active and time.monotonic() - self._arrived_s > self.config.image_timeout_s:

@@ -1,0 +1,68 @@
+"""`steadyhand stop | rearm | status`: the operator's acts on the guard of this slot."""
+from __future__ import annotations
+
+import argparse
+import json
+
+from steadyhand.errors import RobotError
+from steadyhand.guard_protocol import State
+from steadyhand_firmware_bridge import operator
+from steadyhand_firmware_bridge.client import GuardClient
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    if name == "stop":
+        parser.add_argument("--reason", default="", help="kept with the stop")
+    if name == "rearm":
+        parser.add_argument("--mode", default="auto", choices=["auto", "manual", "recover"])
+    if name == "status":
+        parser.add_argument("--json", action="store_true", help="the whole state as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"stop": _stop, "rearm": _rearm, "status": _status}[args.command](args)
+
+
+def _stop(args: argparse.Namespace) -> int:
+    operator.stop("cli", args.reason)
+    state = operator.wait_rest()
+    print(f"{state.mode}: {'at rest' if state.at_rest else 'rest is NOT known: use the wired emergency stop'}")
+    return 0 if state.at_rest else 1
+
+
+def _rearm(args: argparse.Namespace) -> int:
+    reply = operator.rearm(args.mode)
+    if reply.snapshot:
+        print("in progress when it stopped (not resumed):", json.dumps(reply.snapshot))
+    if reply.ok:
+        print(f"armed: {args.mode}")
+        return 0
+    print(f"not armed: {reply.message}")
+    for cause in reply.causes:
+        print(f"  cause: {cause}")
+    return 1
+
+
+def _status(args: argparse.Namespace) -> int:
+    state = read_state()
+    if args.json:
+        print(json.dumps({k: getattr(state, k) for k in State.__dataclass_fields__}, indent=2))
+        return 0
+    print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}")
+    print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, gripper {state.gripper_width_m * 1e3:.1f} mm")
+    for cause in state.causes:
+        print(f"  cause: {cause}")
+    return 0
+
+
+def read_state(timeout_s: float = 2.0) -> State:
+    """The guard's newest state; RobotError when none runs in this slot."""
+    client = GuardClient("status")
+    client.connect(timeout_s)
+    try:
+        state = client.wait(lambda m: isinstance(m, State), timeout_s)
+    finally:
+        client.close()
+    if state is None:
+        raise RobotError(f"the guard sent no state within {timeout_s} s")
+    return state

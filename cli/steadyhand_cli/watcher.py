@@ -1,0 +1,60 @@
+"""An observer of the guard's state stream in a thread of its own: every state goes through the invariant monitor."""
+from __future__ import annotations
+
+import select
+import threading
+import time
+
+from steadyhand.errors import RobotError
+from steadyhand.guard_protocol import State
+from steadyhand_cli.invariants import InvariantMonitor
+from steadyhand_firmware_bridge.client import GuardClient
+
+
+class GuardWatcher:
+    """`state` is the newest; `monitor` has seen all that arrived."""
+
+    def __init__(self) -> None:
+        self.monitor = InvariantMonitor()
+        self.state: State | None = None
+        self.first_state_s: float | None = None
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._watch, name="guard-watch", daemon=True)
+        self._thread.start()
+
+    def wait(self, condition, timeout_s: float) -> State | None:
+        """The first state for which `condition(state)` holds; None after `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                if self.state is not None and condition(self.state):
+                    return self.state
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._changed.wait(left)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stopping = True
+        self._thread.join(timeout=2.0)
+
+    def _watch(self) -> None:
+        client = GuardClient("watcher")
+        while not self._stopping:
+            if not client.connected:
+                try:
+                    client.connect(timeout_s=0.5)
+                except RobotError:
+                    time.sleep(0.05)
+                    continue
+            select.select([client], [], [], 0.1)
+            for message in client.poll():
+                if isinstance(message, State):
+                    self.monitor.update(message)
+                    with self._changed:
+                        self.state = message
+                        self.first_state_s = self.first_state_s or time.monotonic()
+                        self._changed.notify_all()
+        client.close()
