@@ -91,7 +91,7 @@ class World:
     def reset(self, seed: int, n_cubes: int | None = None) -> None:
         """A fresh scene of `seed` with the arm at the start configuration. Nothing of the former episode remains."""
         p, config = self._p, self.config
-        self.seed, self.n_steps = seed, 0
+        self.seed, self.n_steps, self._push_steps = seed, 0, 0
         p.resetSimulation()  # not a reset of states: contact caches would carry over and break reproducibility
         p.setGravity(0, 0, -config.gravity_m_s2)
         p.setPhysicsEngineParameter(fixedTimeStep=self.physics_period_s, deterministicOverlappingPairs=1)
@@ -173,9 +173,7 @@ class World:
             self._robot, self._arm, p.VELOCITY_CONTROL,
             targetVelocities=((wanted - self.q_rad) / self.physics_period_s).tolist(), forces=JOINT_TORQUE_NM,
         )
-        p.stepSimulation()
-        self.n_steps += 1
-        self._read()
+        self._advance()
 
     def step_braked(self, n_substeps: int) -> None:
         """Pass time with the joint brakes engaged: the arm is held where it is, targets are forgotten."""
@@ -184,9 +182,7 @@ class World:
                 self._robot, self._arm, self._p.VELOCITY_CONTROL, targetVelocities=[0.0] * ur5.DOF,
                 forces=[BRAKE_TORQUE_NM] * ur5.DOF,
             )
-            self._p.stepSimulation()
-            self.n_steps += 1
-            self._read()
+            self._advance()
         self._motor.reset(self.q_rad)
         self._target_rad, self._target_rad_s = self.q_rad.copy(), np.zeros(ur5.DOF)
 
@@ -246,6 +242,26 @@ class World:
         return Snapshot(
             seq, self.time_s, self.q_rad.copy(), self.gripper_width, positions, quaternions, look_seed, look_split, camera
         )
+
+    @property
+    def n_objects(self) -> int:
+        """Number of cubes."""
+        return len(self._cubes)
+
+    def push_tool(self, force_n: np.ndarray, duration_s: float) -> None:
+        """A hand pushes the gripper with a force (3,) in `base_link` for a while from now on."""
+        self._push_n, self._push_steps = np.asarray(force_n, dtype=float), round(duration_s / self.physics_period_s)
+
+    def _advance(self) -> None:
+        if self._push_steps > 0:
+            self._push_steps -= 1
+            position, _ = self.tool_pose()
+            self._p.applyExternalForce(
+                self._robot, self._tool_link, self._push_n.tolist(), position.tolist(), self._p.WORLD_FRAME
+            )
+        self._p.stepSimulation()
+        self.n_steps += 1
+        self._read()
 
     def move_object(self, index: int, position_m: np.ndarray, yaw_rad: float) -> None:
         """Put a cube somewhere else, at rest (fault injection)."""

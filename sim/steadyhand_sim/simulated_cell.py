@@ -1,0 +1,92 @@
+"""World, controller and camera state together: one `after_cycle` per control cycle. No socket, no clock."""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from steadyhand.errors import ConfigError
+from steadyhand_sim import faults
+from steadyhand_sim.snapshot import CAMERA_STATES, Snapshot
+from steadyhand_sim.world import World
+
+MAX_EVENTS = 200
+
+
+class SimulatedCell:
+    """What the score socket speaks to. `controller` is a `URController`; `feedback` switches its servers' output."""
+
+    def __init__(
+        self, world: World, controller: Any, look_seed: int, look_split: str, schedule: Sequence[faults.TimedFault] = ()
+    ) -> None:
+        self.world, self.controller = world, controller
+        self._look = (look_seed, look_split)
+        self._camera, self._frozen = "ok", None
+        self._seq = 0
+        self._pending = deque(sorted(schedule, key=lambda f: f.time_s))
+        self._events: deque[dict] = deque(maxlen=MAX_EVENTS)
+        self.feedback = True
+        self.stall_s = 0.0
+        self.loop: dict[str, float] = {}
+
+    def snapshot(self) -> Snapshot:
+        """The scene as the camera gets it: a frozen camera gets the same one again."""
+        if self._camera == "frozen":
+            if self._frozen is None:
+                self._frozen = replace(self._draw(), camera="frozen")
+            return self._frozen
+        self._frozen = None
+        return self._draw()
+
+    def _draw(self) -> Snapshot:
+        self._seq += 1
+        return self.world.snapshot(self._seq, *self._look, self._camera)
+
+    def apply_due_faults(self) -> None:
+        """Faults of the schedule whose time has come."""
+        while self._pending and self._pending[0].time_s <= self.world.time_s:
+            due = self._pending.popleft()
+            self.inject(due.name, due.parameters)
+
+    def inject(self, name: str, parameters: dict) -> None:
+        """Make a fault happen now; raises ConfigError when it is unknown or out of range."""
+        checked = faults.check(name, parameters)
+        faults.FAULTS[name].apply(self, checked)
+        self._events.append({"time_s": self.world.time_s, "fault": name, **checked})
+
+    def set_camera(self, state: str) -> None:
+        """One of snapshot.CAMERA_STATES."""
+        if state not in CAMERA_STATES:
+            raise ConfigError(f"camera {state!r}: give one of {', '.join(CAMERA_STATES)}")
+        self._camera, self._frozen = state, None
+
+    def set_feedback(self, on: bool) -> None:
+        """Whether the controller's servers send anything."""
+        self.feedback = on
+
+    def stall(self, duration_s: float) -> None:
+        """The controller's computer misses its cycles for a while."""
+        self.stall_s = duration_s
+
+    def handle(self, request: dict) -> dict:
+        """Answer one request of the score socket: score, state, fault, faults."""
+        if "fault" in request:
+            self.inject(request["fault"], request.get("parameters", {}))
+            return {"fault": request["fault"]}
+        if request.get("get") == "score" or "score" in request:
+            return {"score": self.world.score().as_dict(), "time_s": self.world.time_s}
+        if request.get("get") == "faults":
+            return {"faults": {n: sorted(spec.parameters) for n, spec in faults.FAULTS.items()}}
+        if request.get("get") == "state" or "state" in request:
+            return {"state": self._state()}
+        raise ConfigError(f"request {request!r}: give \"get\": score, state or faults; or \"fault\": name".replace("'", ""))
+
+    def _state(self) -> dict:
+        positions, quaternions = self.world.object_poses()
+        return {
+            "time_s": self.world.time_s, "seed": self.world.seed, "q_rad": self.world.q_rad.tolist(),
+            "qd_rad_s": self.world.qd_rad_s.tolist(), "gripper_width_m": self.world.gripper_width,
+            "position_m": positions.tolist(), "quaternion_xyzw": quaternions.tolist(), "camera": self._camera,
+            "feedback": self.feedback, "events": list(self._events), "loop": self.loop,
+        }
