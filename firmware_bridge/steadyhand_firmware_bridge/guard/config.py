@@ -1,0 +1,71 @@
+"""Parameters of the guard, validated where they enter. YAML (`config/guard_ur5.yaml`) only fills them."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from steadyhand.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GuardConfig:
+    """Time limits are those of the requirements (tighter is better); each may be tightened per cell."""
+
+    inputs: Mapping[str, float] = field(default_factory=dict)  # AUTO input -> longest silence (s)
+    feedback_timeout_s: float = 0.040
+    command_timeout_s: float = 0.100  # two policy periods
+    shell_timeout_s: float = 0.040  # silence of the commander's process while the arm moves
+    chunk_age_s: float = 0.100
+    arming_timeout_s: float = 5.0
+    first_setpoint_tolerance_rad: float = 0.02  # controller's target against measured pose
+    tracking_lag_s: float = 0.040  # commanded-to-measured delay that the tracking bound allows for
+    streaming_sources: tuple[str, ...] = ("policy", "manual")
+    motion_wanted_rad_s: float = 0.05
+    recover_speed_rad_s: float = 0.10
+    gripper_max_width_m: float = 0.085
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "inputs":
+                if not isinstance(value, Mapping):
+                    raise ConfigError(f"inputs={value!r}: give a map from input name to its time limit in seconds")
+                for name, limit in value.items():
+                    _positive(f"inputs.{name}", limit)
+            elif f.name == "streaming_sources":
+                if not all(isinstance(s, str) for s in value):
+                    raise ConfigError(f"streaming_sources={value!r}: give a list of source names")
+            else:
+                _positive(f.name, value)
+
+
+def _positive(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{name}={value!r}: give a number above 0")
+
+
+def load(path: Path | str) -> GuardConfig:
+    """The configuration in a YAML file. Raises ConfigError naming file, field and value."""
+    try:
+        raw = yaml.safe_load(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"guard configuration {path}: {error}") from error
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, dict):
+        raise ConfigError(f"guard configuration {path}: expected a map of parameters")
+    known = {f.name for f in fields(GuardConfig)}
+    for name in raw:
+        if name not in known:
+            raise ConfigError(f"guard configuration {path}: unknown parameter {name!r}; known: {', '.join(sorted(known))}")
+    if "streaming_sources" in raw:
+        raw["streaming_sources"] = tuple(raw["streaming_sources"] or ())
+    try:
+        return GuardConfig(**raw)
+    except ConfigError as error:
+        raise ConfigError(f"guard configuration {path}: {error}") from error

@@ -1,0 +1,179 @@
+"""The guard's clock: absolute deadlines, sockets served in between, SCHED_FIFO where it is permitted.
+
+A cycle comes first, then what clients sent, then (at most one a cycle, and only when there is time) the judgement of a
+chunk. Stop requests wake the loop at once; the next package out is the first braking set-point.
+"""
+from __future__ import annotations
+
+import gc
+import os
+import select
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from steadyhand.errors import ConfigError
+from steadyhand.guard_protocol import Hello, Reply
+from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.guard.server import Client, Server
+
+FIFO_PRIORITY = 20
+RESERVE_S = 0.0003  # stop serving clients this long before the deadline
+GC_IDLE_CYCLES = 1250  # collect once so often, only when nothing moves
+
+
+def set_scheduler(wanted: str) -> str:
+    """Ask for SCHED_FIFO; the name of what was got. Raises ConfigError when "fifo" was demanded and refused."""
+    if wanted == "other":
+        return "SCHED_OTHER"
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FIFO_PRIORITY))
+    except (PermissionError, OSError) as error:
+        if wanted == "fifo":
+            raise ConfigError(
+                f"--sched fifo: {error.strerror}; grant it (ulimit -r, CAP_SYS_NICE, limits.conf rtprio) or use --sched auto"
+            ) from error
+        return "SCHED_OTHER"
+    return "SCHED_FIFO"
+
+
+@dataclass
+class Lateness:
+    """How late cycles began, for the benchmark and the state's counters. Bounded memory."""
+
+    samples_s: deque[float] = field(default_factory=lambda: deque(maxlen=200_000))
+
+    def add(self, late_s: float) -> None:
+        """One cycle."""
+        self.samples_s.append(late_s)
+
+
+class Loop:
+    """Runs a `Guard` on a `Server` until `stop_at_rest` was asked for and done."""
+
+    def __init__(self, server: Server, period_s: float):
+        self.server, self.period_s = server, period_s
+        self.guard: Guard | None = None
+        self.lateness = Lateness()
+        self.admissions_s = Lateness()
+        self.ending = False  # set by a signal handler
+        self._deadline_s = 0.0
+        self._admission_s = 0.5 * period_s  # running estimate of what judging a chunk costs
+
+    def run(self, guard: Guard) -> None:
+        """Cycle until asked to end and everything has come to rest (at most 4 s after being asked)."""
+        self.guard = guard
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        guard.robot.open(time.monotonic())
+        self._deadline_s = time.monotonic() + self.period_s
+        end_s = None
+        idle = 0
+        while True:
+            late_s = self._wait()
+            guard.late_cycles += late_s > self.period_s
+            self.lateness.add(late_s)
+            now_s = time.monotonic()
+            if self.ending and end_s is None:
+                end_s = now_s + 4.0
+                guard.fault("shutdown", "the guard was asked to end", now_s)
+            state = guard.cycle(now_s)
+            self._next_deadline(now_s)
+            self.server.new_cycle()
+            self._publish(state)
+            self._admit()
+            if end_s is not None and (guard.settled or now_s > end_s):
+                return
+            idle = idle + 1 if state.at_rest and not guard.pending else 0
+            if idle >= GC_IDLE_CYCLES:
+                idle = 0
+                gc.collect(0)
+
+    def _next_deadline(self, now_s: float) -> None:
+        self._deadline_s += self.period_s
+        if self._deadline_s < now_s:  # held up for more than a period: do not run cycles in a burst
+            self._deadline_s = now_s + self.period_s
+
+    def _publish(self, state: Any) -> None:
+        state.counters.update(
+            dropped_states=self.server.dropped_states,
+            malformed=self.server.malformed,
+            refused_connections=self.server.refused_connections,
+        )
+        self.server.publish(state)
+
+    def _admit(self) -> None:
+        """Judge the pending chunk when the rest of the cycle suffices for it."""
+        now_s = time.monotonic()
+        left_s = self._deadline_s - now_s - RESERVE_S
+        if not self.guard.pending or left_s < min(self._admission_s, 0.9 * self.period_s):
+            return
+        self.guard.admit(self._deadline_s, now_s)
+        took_s = time.monotonic() - now_s
+        self.admissions_s.add(took_s)
+        # rises at once, falls slowly: one slow judgement makes the next wait for a whole cycle, not for ever
+        self._admission_s = max(took_s, 0.95 * self._admission_s)
+
+    def _wait(self) -> float:
+        """Serve sockets until the deadline; how late it is then (s)."""
+        while True:
+            now_s = time.monotonic()
+            left_s = self._deadline_s - now_s
+            if left_s <= RESERVE_S:
+                if left_s > 0:
+                    time.sleep(left_s)
+                return time.monotonic() - self._deadline_s
+            robot_sockets = self.guard.robot.readable()
+            try:
+                ready, _, _ = select.select(self.server.readable() + list(robot_sockets), [], [], left_s - RESERVE_S / 2)
+            except (OSError, ValueError):
+                ready = []  # a socket was closed under us: the next round has a new list
+                self._drop_closed()
+            if ready:
+                self._serve(ready, robot_sockets)
+
+    def _serve(self, ready: list, robot_sockets: list) -> None:
+        stops = self.server.stops()  # first, always
+        if stops:
+            self.guard.stop_requests(stops, time.monotonic())
+        if any(s in ready for s in robot_sockets):
+            self.guard.robot.service(time.monotonic())
+        self.server.accept()
+        for client in [c for c in self.server.clients if c.sock in ready]:
+            if not self.server.receive(client, self._handle, self._may_go_on):
+                self._lose(client)
+        self._admit()
+
+    def _may_go_on(self) -> bool:
+        return time.monotonic() < self._deadline_s - RESERVE_S
+
+    def _handle(self, client: Client, message: Any) -> None:
+        if isinstance(message, Hello):
+            self._hello(client, message)
+        else:
+            self.guard.handle(client, message, time.monotonic())
+
+    def _hello(self, client: Client, hello: Hello) -> None:
+        """One commander at a time; a second is told so and may still watch."""
+        if client.hello is not None:
+            return self.server.send(client, Reply("hello", False, "one hello per connection"))
+        client.hello = hello
+        if hello.commander and any(c.commander for c in self.server.clients):
+            other = next(c.hello.client for c in self.server.clients if c.commander)
+            return self.server.send(client, Reply("hello", False, f"second commander: {other[:40]!r} commands already"))
+        client.commander = hello.commander
+        if client.commander:
+            self.guard.commander_changed(client, time.monotonic())
+        return self.server.send(client, Reply("hello", True, "welcome"))
+
+    def _lose(self, client: Client) -> None:
+        self.server.drop(client)
+        self.guard.forget(client)
+        if client.commander:
+            self.guard.commander_changed(None, time.monotonic())
+
+    def _drop_closed(self) -> None:
+        for client in [c for c in self.server.clients if c.sock.fileno() < 0]:
+            self._lose(client)

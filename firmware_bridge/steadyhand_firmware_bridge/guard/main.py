@@ -1,0 +1,114 @@
+"""`steadyhand-guard`: the process that alone reaches the robot.
+
+Exit codes: 0 ended at rest after SIGTERM or SIGINT, 1 wrong configuration or slot taken, 3 internal error (the robot
+stops by the missed heartbeat).
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from steadyhand.errors import SteadyhandError
+from steadyhand.protocols import Robot
+from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.guard.config import GuardConfig, load
+from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
+from steadyhand_firmware_bridge.guard.server import Server
+
+
+def fresh_token() -> int:
+    """A random arming token: positive, fits a controller's 32-bit register."""
+    return secrets.randbelow(2**31 - 2) + 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    args = _parse(argv)
+    try:
+        slot = current_slot()
+        config = load(args.config) if args.config else GuardConfig()
+        robot = _robot(args, config, slot.robot_host)
+        server = Server(Path(args.socket_dir) if args.socket_dir else slot.socket_dir)
+        server.open()
+        scheduler = set_scheduler(args.sched)
+    except SteadyhandError as error:
+        print(f"steadyhand-guard: {error}", file=sys.stderr)
+        return 1
+    return _run(args, config, robot, server, scheduler)
+
+
+def _run(args: argparse.Namespace, config: GuardConfig, robot: Robot, server: Server, scheduler: str) -> int:
+    loop = Loop(server, robot.period_s)
+    guard = Guard(robot, config, server.credential, fresh_token, server.send, time.monotonic())
+    guard.scheduler = scheduler
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(loop, "ending", True))
+    print(
+        f"steadyhand-guard ready: robot {robot.name}, {1 / robot.period_s:.0f} Hz, {scheduler}, sockets in {server.folder}",
+        flush=True,
+    )
+    code = 0
+    try:
+        loop.run(guard)
+    except Exception:  # the process's edge: nothing more is sent, so the program on the controller stops by itself
+        traceback.print_exc()
+        code = 3
+    finally:
+        robot.close()
+        server.close()
+        if args.stats:
+            _write_stats(Path(args.stats), loop, guard)
+    print(f"steadyhand-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
+    return code
+
+
+def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Robot:
+    if args.robot == "fake":
+        from steadyhand_firmware_bridge.fake import FakeRobot
+
+        return FakeRobot(1.0 / args.hz)
+    from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
+    from steadyhand_firmware_bridge.urscript import render
+
+    return Ur5Robot(
+        Ur5Config(args.robot_ip or slot_host, render, args.hz, arming_timeout_s=config.arming_timeout_s)
+    )
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="steadyhand-guard", description=__doc__.splitlines()[0])
+    parser.add_argument("--robot", choices=("ur5", "fake"), default="ur5")
+    parser.add_argument("--robot-ip", default="", help="address of the controller (default: the slot's simulated one)")
+    parser.add_argument("--config", default="", help="YAML file of parameters, such as config/guard_ur5.yaml")
+    parser.add_argument("--hz", type=float, choices=(125.0, 500.0), default=125.0, help="125 for CB3, 500 for e-Series")
+    parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="auto")
+    parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: the slot's)")
+    parser.add_argument("--stats", default="", help="write the lateness of every cycle to this JSON file at the end")
+    return parser.parse_args(argv)
+
+
+def _write_stats(path: Path, loop: Loop, guard: Guard) -> None:
+    path.write_text(
+        json.dumps(
+            {
+                "scheduler": guard.scheduler,
+                "period_s": loop.period_s,
+                "lateness_s": list(loop.lateness.samples_s),
+                "admission_s": list(loop.admissions_s.samples_s),
+                "counters": guard.counters(),
+                "pid": os.getpid(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

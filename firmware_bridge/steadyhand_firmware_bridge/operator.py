@@ -1,0 +1,76 @@
+"""What an operator does: stop, re-arm, disarm. Used by the CLI and by consoles. Waits, each time with a limit."""
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+
+from steadyhand.errors import RobotError
+from steadyhand.guard_protocol import REARM_TOKEN_FILE, STOP_SOCKET, Arm, Reply, State, Stop, encode
+from steadyhand.guard_state import ARM_MODES
+from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.client import GuardClient
+
+
+def stop(source: str = "operator", reason: str = "", folder: Path | None = None) -> None:
+    """Request a stop on the stop socket; raises RobotError when there is no guard to take it.
+
+    Returns as soon as the request is handed over. To learn of rest: `wait_rest`.
+    """
+    path = (folder or current_slot().socket_dir) / STOP_SOCKET
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(0.5)
+        try:
+            sock.sendto(encode(Stop(source=source, reason=reason)), str(path))
+        except TimeoutError as error:  # its buffer is full of stop requests: it is stopping
+            raise RobotError(f"{path}: flooded with stop requests; use the wired emergency stop if it does not stop") from error
+        except OSError as error:
+            raise RobotError(f"{path}: {error.strerror}; no guard runs here: use the wired emergency stop") from error
+
+
+def wait_rest(timeout_s: float = 3.0, folder: Path | None = None) -> State:
+    """The first state that says at rest, or REST_UNKNOWN; raises RobotError when neither comes in time."""
+    client = GuardClient("operator-rest", folder=folder)
+    client.connect()
+    try:
+        state = client.wait(lambda m: isinstance(m, State) and (m.at_rest or m.mode == "REST_UNKNOWN"), timeout_s)
+    finally:
+        client.close()
+    if state is None:
+        raise RobotError(f"no rest reported within {timeout_s} s; use the wired emergency stop")
+    return state
+
+
+def rearm(mode: str = "auto", timeout_s: float = 8.0, folder: Path | None = None) -> Reply:
+    """Ask the guard to arm ("auto", "manual", "recover"); its reply says what forbids it, and what was interrupted."""
+    if mode not in ARM_MODES:
+        raise RobotError(f"mode {mode!r}: give one of {', '.join(ARM_MODES)}")
+    return _ask(mode, credential(folder), timeout_s, folder)
+
+
+def disarm(timeout_s: float = 4.0, folder: Path | None = None) -> Reply:
+    """End motion in an orderly way; needs no credential."""
+    return _ask("disarm", "", timeout_s, folder)
+
+
+def credential(folder: Path | None = None) -> str:
+    """Content of the guard's token file; raises RobotError when this user may not read it or no guard runs."""
+    path = (folder or current_slot().socket_dir) / REARM_TOKEN_FILE
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise RobotError(f"re-arm credential {path}: {error.strerror}; run as the guard's user, with the guard running") from error
+
+
+def _ask(mode: str, secret: str, timeout_s: float, folder: Path | None) -> Reply:
+    client = GuardClient("operator", states=False, folder=folder)
+    client.connect()
+    request = secrets.token_hex(8)
+    try:
+        client.send(Arm(mode=mode, credential=secret, request_id=request))
+        reply = client.wait(lambda m: isinstance(m, Reply) and m.request_id == request, timeout_s)
+    finally:
+        client.close()
+    if reply is None:
+        raise RobotError(f"the guard did not answer {mode!r} within {timeout_s} s")
+    return reply

@@ -1,0 +1,325 @@
+"""Driver of a UR5 (CB3) or UR5e: RTDE for feedback and set-points, script port for our program, dashboard for stops.
+
+One thread, nothing waits: `service` advances whatever is ready. It never powers on, releases brakes or unlocks; it
+uploads our program at arming and asks for the controller's own stop, and nothing else. Source of the protocol facts:
+Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and "Dashboard Server".
+"""
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from steadyhand import cell, ur5
+from steadyhand.errors import ProtocolError, RobotError
+from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
+from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
+from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
+
+SCRIPT_PORT = 30002  # secondary client interface: takes a whole program
+RUNTIME_PLAYING = 2  # RTDE runtime_state
+WIDTH_PER_VOLT_M = 0.010  # analog input 0: 0..10 V over 0..100 mm
+GRIPPER_MASK = 0b11  # digital output 0 closes, 1 selects the pre-grasp opening
+
+OUTPUTS = (
+    "timestamp", "actual_q", "actual_qd", "target_q", "target_qd", "robot_mode", "safety_mode", "runtime_state",
+    "standard_analog_input0", "actual_digital_output_bits",
+    "output_int_register_24", "output_int_register_25", "output_int_register_26", "output_int_register_27",
+)  # fmt: skip
+SETPOINT = (
+    *(f"input_int_register_{i}" for i in range(24, 28)),
+    *(f"input_double_register_{i}" for i in range(24, 30)),
+)
+GRIPPER = ("standard_digital_output_mask", "standard_digital_output")
+
+# What the dashboard must answer before a program is uploaded, and what to do when it answers something else.
+CHECKS = {
+    "robotmode": ("RUNNING", "power on and release the brakes at the pendant"),
+    "safetymode": ("NORMAL", "clear the stop at the pendant, by a person who has seen why"),
+    "is in remote control": ("true", "switch the pendant to remote control"),
+}
+
+
+@dataclass(frozen=True)
+class Ur5Config:
+    """Where the controller is. `render` writes an arming token into our program (`urscript.render`)."""
+
+    host: str
+    render: Callable[[int], str]
+    frequency_hz: float = 125.0
+    arming_timeout_s: float = 5.0
+    back_off_s: float = 0.2  # first wait before a new connection; doubles up to 2 s
+
+
+class Ur5Robot:
+    """Implements `protocols.Robot`."""
+
+    name = "ur5"
+    joint_names = ur5.JOINT_NAMES
+
+    def __init__(self, config: Ur5Config):
+        self.config = config
+        self.period_s = 1.0 / config.frequency_hz
+        self.rtde = RtdeClient(
+            RtdeConfig(config.host, OUTPUTS, {"setpoint": SETPOINT, "gripper": GRIPPER}, config.frequency_hz)
+        )
+        self.dashboard = DashboardClient(config.host)
+        self._feedback: Feedback | None = None
+        self._heartbeat = 0
+        self._retry_s = 0.0
+        self._back_off_s = config.back_off_s
+        self._upload: _Upload | None = None
+        self._arming = Arming(ArmingPhase.IDLE)
+        self._step = ""
+        self._token = 0
+        self._deadline_s = 0.0
+        self._awaited: set[str] = set()
+        self._stop_asked = False
+        self._e_series = False
+
+    # --- connection ---
+
+    def open(self, now_s: float) -> None:
+        """Begin to connect; see `Robot.open`."""
+        self.rtde.start(now_s)
+
+    def service(self, now_s: float) -> None:
+        """Advance connections, dashboard, upload and arming."""
+        if self.rtde.fileno() < 0:
+            self._reconnect(now_s)
+        sample = self.rtde.poll(now_s)
+        if sample is not None:
+            self._back_off_s = self.config.back_off_s
+            try:
+                self._feedback = _feedback(sample)
+            except (KeyError, ValueError, TypeError):
+                self.rtde.close("feedback of unexpected content")
+        if not self.dashboard.idle:
+            for reply in self.dashboard.poll(now_s):
+                self._on_reply(reply)
+        if self._arming.phase is ArmingPhase.UNDER_WAY:
+            self._advance_arming(now_s)
+
+    def _reconnect(self, now_s: float) -> None:
+        if self._retry_s == 0.0:
+            self._retry_s = now_s + self._back_off_s
+            self._back_off_s = min(2.0, 2.0 * self._back_off_s)
+        elif now_s >= self._retry_s:
+            self._retry_s = 0.0
+            self.rtde.start(now_s)
+
+    def readable(self) -> list:
+        """Sockets of the sessions under way."""
+        return [s for s in (self.rtde, self.dashboard, self._upload) if s is not None and s.fileno() >= 0]
+
+    def feedback(self) -> Feedback | None:
+        """The newest measurement."""
+        return self._feedback
+
+    def troubles(self) -> Mapping[str, str]:
+        """`robot_unreachable` while there is no RTDE session."""
+        if self.rtde.running:
+            return {}
+        why = self.rtde.reason or f"connecting ({self.rtde.phase.value})"
+        return {"robot_unreachable": f"RTDE {self.config.host}:{self.rtde.config.port}: {why}; check robot_ip and cable"}
+
+    # --- arming ---
+
+    def begin_arming(self, token: int, now_s: float) -> None:
+        """Start our program; see `Robot.begin_arming`."""
+        self._token, self._deadline_s = token, now_s + self.config.arming_timeout_s
+        self._end_upload()
+        version = self.rtde.controller_version
+        self._e_series = version is not None and version[0] >= 5
+        self._awaited = {"robotmode", "safetymode"} | ({"is in remote control"} if self._e_series else set())
+        self._arming = Arming(ArmingPhase.UNDER_WAY, "asking the dashboard")
+        self._step = "checks"
+        try:
+            for command in sorted(self._awaited):
+                self.dashboard.request(command, now_s)
+        except RobotError as error:
+            self._fail(str(error))
+
+    def arming(self) -> Arming:
+        """Where the arming stands."""
+        return self._arming
+
+    def _fail(self, detail: str) -> None:
+        self._arming = Arming(ArmingPhase.FAILED, detail)
+        self._end_upload()
+
+    def _on_reply(self, reply: DashboardReply) -> None:
+        if reply.command == "stop":
+            self._stop_asked = False
+        if self._arming.phase is not ArmingPhase.UNDER_WAY:
+            return
+        if reply.command in self._awaited:
+            self._awaited.discard(reply.command)
+            wanted, remedy = CHECKS[reply.command]
+            if not reply.ok:
+                self._fail(reply.text)
+            elif reply.value.upper() != wanted.upper():
+                self._fail(f"dashboard {reply.command}: {reply.value[:60]!r}, wanted {wanted}: {remedy}")
+
+    def _advance_arming(self, now_s: float) -> None:
+        feedback = self._feedback
+        if now_s > self._deadline_s:
+            hint = "; is the controller in remote control?" if self._e_series and self._step == "start" else ""
+            self._fail(f"not done within {self.config.arming_timeout_s} s while {self._arming.detail}{hint}")
+        elif not self.rtde.running or feedback is None:
+            self._fail("RTDE session lost")
+        elif self._step == "checks" and not self._awaited:
+            self._step = "clear"
+            self._arming = Arming(ArmingPhase.UNDER_WAY, "ending the program before")
+            if feedback.program_running:
+                self._ask_stop(now_s)
+        elif self._step == "clear" and not feedback.program_running and not self._stop_asked:
+            self._step = "upload"
+            self._arming = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
+            self._upload = _Upload(self.config.host, self.config.render(self._token))
+        elif self._step in ("upload", "start"):
+            self._advance_upload(feedback)
+
+    def _advance_upload(self, feedback: Feedback) -> None:
+        if self._upload is not None:
+            failure = self._upload.advance()
+            if failure:
+                return self._fail(f"script port {self.config.host}:{SCRIPT_PORT}: {failure}")
+            if self._upload.done and self._step == "upload":
+                self._step = "start"
+                self._arming = Arming(ArmingPhase.UNDER_WAY, "waiting for our program to be ready")
+        if feedback.program_token != self._token:
+            return None  # state of a program before ours
+        if feedback.program_state in ALIVE and feedback.program_running:
+            self._end_upload()
+            self._arming = Arming(ArmingPhase.READY)
+        elif feedback.program_state not in ALIVE and feedback.program_state != ProgramState.NONE:
+            self._fail(f"our program stopped at its start: state {program_state_name(feedback.program_state)}")
+        return None
+
+    def _end_upload(self) -> None:
+        if self._upload is not None:
+            self._upload.close()
+            self._upload = None
+
+    # --- commands ---
+
+    def send(self, command: Command, token: int, seq: int, q_rad: np.ndarray) -> bool:
+        """One atomic package; the heartbeat counts with it."""
+        self._heartbeat = (self._heartbeat + 1) & 0x3FFFFFFF
+        try:
+            return self.rtde.send("setpoint", [self._heartbeat, token, int(command), seq & 0x3FFFFFFF, *q_rad.tolist()])
+        except ProtocolError:
+            return False  # not finite: the gate has refused that already; here it becomes silence
+
+    def stop_program(self, now_s: float) -> None:
+        """Dashboard `stop`."""
+        if self._arming.phase is ArmingPhase.UNDER_WAY:
+            self._fail("stopped")
+        self._ask_stop(now_s)
+
+    def _ask_stop(self, now_s: float) -> None:
+        if not self._stop_asked:
+            try:
+                self.dashboard.request("stop", now_s)
+            except RobotError:
+                return  # its queue is full of commands that wait for an answer: the program misses our heartbeat anyway
+            self._stop_asked = True
+            for reply in self.dashboard.poll(now_s):
+                self._on_reply(reply)
+
+    def command_gripper(self, width_m: float) -> bool:
+        """Set the two outputs of the opening nearest to `width_m`: closed, pre-grasp, open."""
+        return self.rtde.send("gripper", [GRIPPER_MASK, gripper_outputs(width_m)])
+
+    def close(self) -> None:
+        """Let go; writes nothing."""
+        self._end_upload()
+        self.dashboard.close()
+        self.rtde.close()
+
+
+class _Upload:
+    """Sends one program to the script port without waiting, and drains what the controller streams back."""
+
+    def __init__(self, host: str, text: str):
+        self._left = text.encode()
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._sock.setblocking(False)
+        code = self._sock.connect_ex((host, SCRIPT_PORT))
+        self._failure = "" if code in (0, errno.EINPROGRESS) else errno.errorcode.get(code, str(code))
+
+    @property
+    def done(self) -> bool:
+        """Whether the kernel has taken the whole text."""
+        return not self._left
+
+    def fileno(self) -> int:
+        """For select."""
+        return self._sock.fileno()
+
+    def advance(self) -> str:
+        """Send and drain what goes now; the failure, if any."""
+        if self._failure:
+            return self._failure
+        try:
+            if self._left:
+                self._left = self._left[self._sock.send(self._left):]
+            if not self._sock.recv(65536) and self._left:
+                return "closed by the controller"
+        except BlockingIOError:
+            return ""
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # still connecting
+                return error.strerror or str(error)
+        return ""
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+
+def _feedback(sample: RtdeSample) -> Feedback:
+    v = sample.values
+    outputs = int(v["actual_digital_output_bits"]) & GRIPPER_MASK
+    return Feedback(
+        stamp_s=sample.received_s,
+        controller_stamp_s=float(v["timestamp"]),
+        q_rad=v["actual_q"],
+        qd_rad_s=v["actual_qd"],
+        q_target_rad=v["target_q"],
+        qd_target_rad_s=v["target_qd"],
+        robot_mode=int(v["robot_mode"]),
+        safety_mode=int(v["safety_mode"]),
+        program_running=int(v["runtime_state"]) == RUNTIME_PLAYING,
+        program_state=int(v["output_int_register_24"]),
+        program_token=int(v["output_int_register_26"]),
+        echoed_seq=int(v["output_int_register_25"]),
+        missed_cycles=int(v["output_int_register_27"]),
+        gripper_width_m=float(v["standard_analog_input0"]) * WIDTH_PER_VOLT_M,
+        gripper_commanded_m=gripper_opening(outputs),
+    )
+
+
+_OPENINGS = {0b01: 0.0, 0b11: 0.0, 0b10: cell.GRIPPER_PREGRASP_M, 0b00: cell.GRIPPER_OPEN_M}
+
+
+def gripper_outputs(width_m: float) -> int:
+    """Digital outputs of the opening nearest to `width_m`."""
+    return min((0b01, 0b10, 0b00), key=lambda bits: abs(_OPENINGS[bits] - width_m))
+
+
+def gripper_opening(outputs: int) -> float:
+    """Opening (m) that these digital outputs ask for."""
+    return _OPENINGS[outputs & GRIPPER_MASK]
+
+
+def program_state_name(number: int) -> str:
+    """Name of a program state for people; the number when it is none of ours."""
+    try:
+        return ProgramState(number).name
+    except ValueError:
+        return str(number)

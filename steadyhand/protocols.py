@@ -1,0 +1,118 @@
+"""What the guard asks of a robot. Drivers (UR5, fake) implement it; `tests/contract/robot_contract.py` holds them to it.
+
+Nothing here blocks: the guard's loop calls every method between two set-points.
+"""
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Command(enum.IntEnum):
+    """What the program on the controller is told with each set-point."""
+
+    HOLD = 0  # alive, holding the present target
+    SERVO = 1
+    HALT = 2  # stop and end the program
+
+
+class ProgramState(enum.IntEnum):
+    """What the program on the controller says of itself."""
+
+    NONE = 0
+    READY = 1
+    SERVOING = 2
+    STOPPED_HEARTBEAT = 3
+    STOPPED_TOKEN = 4
+    HALTED = 5
+    STOPPED_RESUMED = 6
+
+
+ALIVE = frozenset({ProgramState.READY, ProgramState.SERVOING})
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One measurement by the controller. `stamp_s` is the guard's monotonic clock at arrival."""
+
+    stamp_s: float
+    controller_stamp_s: float
+    q_rad: np.ndarray  # (6,) measured
+    qd_rad_s: np.ndarray  # (6,) measured
+    q_target_rad: np.ndarray  # (6,) the controller's own target
+    qd_target_rad_s: np.ndarray  # (6,)
+    robot_mode: int
+    safety_mode: int
+    program_running: bool
+    program_state: int  # ProgramState; any other number counts as not alive
+    program_token: int
+    echoed_seq: int
+    missed_cycles: int
+    gripper_width_m: float
+    gripper_commanded_m: float  # opening that the controller's outputs ask for now
+
+
+class ArmingPhase(enum.Enum):
+    """Progress of an arming."""
+
+    IDLE = "idle"
+    UNDER_WAY = "under way"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Arming:
+    """Where an arming stands; `detail` names the present step, or why it failed and what to do."""
+
+    phase: ArmingPhase
+    detail: str = ""
+
+
+class Robot(Protocol):
+    """An arm behind its controller.
+
+    `send` is one atomic package (heartbeat, token, command, sequence, set-point); when it is not called any more the
+    program on the controller stops by itself.
+    """
+
+    name: str
+    joint_names: Sequence[str]
+    period_s: float
+
+    def open(self, now_s: float) -> None:
+        """Begin to connect. Reconnects by itself afterwards, with back-off; connecting arms nothing."""
+
+    def service(self, now_s: float) -> None:
+        """Advance connections, arming and slow commands by what is ready now."""
+
+    def readable(self) -> Sequence[Any]:
+        """Sockets whose input `service` wants to see at once."""
+
+    def feedback(self) -> Feedback | None:
+        """The newest measurement, also an old one; None before the first."""
+
+    def troubles(self) -> Mapping[str, str]:
+        """What is wrong with the link now: fault name -> detail that says what to do. Empty when well."""
+
+    def begin_arming(self, token: int, now_s: float) -> None:
+        """Start the program with this token. Never powers on, releases brakes or unlocks."""
+
+    def arming(self) -> Arming:
+        """Where the arming stands."""
+
+    def send(self, command: Command, token: int, seq: int, q_rad: np.ndarray) -> bool:
+        """Send one package. False when the link does not take it whole now."""
+
+    def stop_program(self, now_s: float) -> None:
+        """End whatever program runs, through the controller's own stop; also ends an arming under way."""
+
+    def command_gripper(self, width_m: float) -> bool:
+        """Move the gripper. False when the link does not take it."""
+
+    def close(self) -> None:
+        """Let go of all connections. Writes nothing to motion or gripper."""

@@ -1,0 +1,123 @@
+"""Watchdogs: freshness of named inputs, and measured rest. Pure: the guard's monotonic seconds are an argument (I5)."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from steadyhand.errors import ConfigError
+
+REST_SPEED_RAD_S = 0.01  # requirement I1
+REST_TIME_S = 0.100
+
+
+@dataclass
+class InputWatchdog:
+    """Which of the configured inputs are alive: silence over the limit, or a beat that says not ok, is a cause.
+
+    `limits_s` maps input names to the longest silence allowed. Unknown names are ignored and counted: a stranger's beat
+    must not stand in for a required one.
+    """
+
+    limits_s: Mapping[str, float]
+    unknown: int = 0
+    _last_s: dict[str, float] = field(default_factory=dict)
+    _trouble: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, limit in self.limits_s.items():
+            if not (isinstance(limit, (int, float)) and math.isfinite(limit) and limit > 0):
+                raise ConfigError(f"inputs.{name}={limit!r}: give a time limit above 0 s")
+
+    def beat(self, name: str, ok: bool, detail: str, now_s: float) -> None:
+        """Record one heartbeat."""
+        if name not in self.limits_s:
+            self.unknown += 1
+            return
+        self._last_s[name] = now_s
+        if ok:
+            self._trouble.pop(name, None)
+        else:
+            self._trouble[name] = detail or "reports trouble"
+
+    def holding(self, now_s: float) -> dict[str, str]:
+        """`input:<name>` -> detail for every input that is not fresh and well."""
+        found = {}
+        for name, limit in self.limits_s.items():
+            last = self._last_s.get(name)
+            if last is None:
+                found[f"input:{name}"] = "never heard of"
+            elif now_s - last > limit:
+                found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms"
+            elif name in self._trouble:
+                found[f"input:{name}"] = self._trouble[name]
+        return found
+
+
+@dataclass
+class RestDetector:
+    """Measured rest: max |qd| below 0.01 rad/s for 100 ms of feedback with no gap over `max_gap_s`."""
+
+    max_gap_s: float
+    speed_rad_s: float = REST_SPEED_RAD_S
+    time_s: float = REST_TIME_S
+    _since_s: float | None = None
+    _last_s: float = -math.inf
+
+    def reset(self) -> None:
+        """Forget: rest must be measured anew, as after a stop request."""
+        self._since_s = None
+
+    def update(self, qd_rad_s: np.ndarray, stamp_s: float) -> None:
+        """Take one measurement; NaN is no rest. A repeated stamp is no new measurement."""
+        if stamp_s <= self._last_s:
+            return
+        still = bool(np.abs(qd_rad_s).max() < self.speed_rad_s)
+        if not still:
+            self._since_s = None
+        elif self._since_s is None or stamp_s - self._last_s > self.max_gap_s:
+            self._since_s = stamp_s
+        self._last_s = stamp_s
+
+    def at_rest(self, now_s: float) -> bool:
+        """Whether rest has been measured and the measurement is fresh."""
+        if self._since_s is None or now_s - self._last_s > self.max_gap_s:
+            return False
+        return self._last_s - self._since_s >= self.time_s - 1e-6
+
+
+@dataclass
+class SourceWatchdog:
+    """The command source's duty: while the plan moves, a streaming source sends a chunk at least every `timeout_s`.
+
+    Sources in `streaming` (closed-loop: policy, manual) are judged on their silence; any source is judged when its
+    way-points were used up for `timeout_s` although the last one still wanted motion (the plan's tail brakes meanwhile).
+    """
+
+    timeout_s: float
+    streaming: frozenset[str]
+    motion_rad_s: float
+    _source: str = ""
+    _last_s: float = -math.inf
+    _end_s: float = math.inf
+
+    def accepted(self, source: str, ends_s: float, end_speed_rad_s: float, now_s: float) -> None:
+        """A chunk was committed: its way-points end at `ends_s` with this commanded speed."""
+        self._source, self._last_s = source, now_s
+        self._end_s = ends_s if end_speed_rad_s > self.motion_rad_s else math.inf
+
+    def clear(self) -> None:
+        """No plan is under way."""
+        self._source, self._end_s = "", math.inf
+
+    def silent(self, now_s: float, moving: bool) -> str:
+        """Why the source counts as silent; empty when it does not."""
+        if not self._source:
+            return ""
+        if moving and self._source in self.streaming and now_s - self._last_s > self.timeout_s:
+            return f"{self._source}: no chunk for more than {self.timeout_s * 1e3:.0f} ms while moving"
+        if now_s > self._end_s + self.timeout_s:
+            return f"{self._source}: chunks used up with motion still wanted"
+        return ""

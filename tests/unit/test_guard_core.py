@@ -1,0 +1,342 @@
+"""The guard against the in-process robot, time as an argument: arming, motion, every stop, every refusal."""
+import itertools
+
+import numpy as np
+import pytest
+
+from steadyhand import ur5
+from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict
+from steadyhand.protocols import Command, ProgramState
+from steadyhand.types import Mode
+from steadyhand_firmware_bridge.fake import FakeRobot
+from steadyhand_firmware_bridge.guard.config import GuardConfig
+from steadyhand_firmware_bridge.guard.core import Guard
+
+CREDENTIAL = "secret"
+DT_S = 0.008
+
+
+class Rig:
+    """A guard, a fake robot, one commander; `run` advances time cycle by cycle."""
+
+    def __init__(self, **config):
+        self.robot = FakeRobot(DT_S)
+        self.now_s = 100.0
+        self.answers = []
+        tokens = itertools.count(1000)
+        self.guard = Guard(
+            self.robot, GuardConfig(**config), CREDENTIAL, lambda: next(tokens), lambda c, m: self.answers.append((c, m)),
+            self.now_s,
+        )
+        self.robot.open(self.now_s)
+        self.shell = "commander"
+        self.beats = True
+        self.guard.commander_changed(self.shell, self.now_s)
+        self.state = None
+        self.trace = itertools.count()
+
+    def run(self, seconds, until=None):
+        for _ in range(round(seconds / DT_S)):
+            self.now_s += DT_S
+            self.state = self.guard.cycle(self.now_s)
+            if self.beats:
+                self.guard.handle(self.shell, Heartbeat("shell", True), self.now_s)
+            if self.guard.pending:
+                self.guard.admit(self.now_s + DT_S, self.now_s)
+            if until is not None and until(self.state):
+                return True
+        return until is None
+
+    def arm(self, mode="auto", credential=CREDENTIAL):
+        self.guard.handle("operator", Arm(mode, credential, "r"), self.now_s)
+        self.run(0.3)
+        return self.last(Reply)
+
+    def last(self, kind):
+        return next(m for _, m in reversed(self.answers) if isinstance(m, kind))
+
+    def chunk(self, step_rad=0.01, n=8, **changes):
+        """Joint 0 moves on by `step_rad` each 50 ms, answering the newest state."""
+        s = self.state
+        q = np.array(s.q_commanded_rad) + np.outer(np.arange(1, n + 1) * step_rad, [1, 0, 0, 0, 0, 0])
+        fields = dict(
+            token=s.token, state_seq=s.seq, state_stamp_s=s.stamp_s, trace_id=f"t{next(self.trace)}", source="policy",
+            joint_names=list(ur5.JOINT_NAMES), period_s=0.05, q_rad=q.tolist(),
+        ) | changes
+        self.guard.handle(self.shell, Chunk(**fields), self.now_s)
+        self.guard.admit(self.now_s + DT_S, self.now_s)
+        return self.last(Verdict)
+
+    def move(self, seconds=0.5):
+        """Move under a chunk every 48 ms."""
+        for _ in range(round(seconds / 0.048)):
+            assert self.chunk().accepted, self.last(Verdict)
+            self.run(0.048)
+
+
+def armed(mode="auto", **config):
+    rig = Rig(**config)
+    rig.run(0.3)
+    assert rig.arm(mode).ok, rig.last(Reply)
+    return rig
+
+
+def target_speed(rig):
+    return float(np.abs(rig.robot.feedback().qd_target_rad_s).max())
+
+
+def test_starts_stopped_and_sends_nothing():
+    rig = Rig()
+    rig.run(0.3)
+    assert rig.state.mode == "STOPPED" and rig.robot.sent == [] and rig.state.at_rest
+
+
+def test_arms_with_the_credential_only_and_with_a_new_token_each_time():
+    rig = Rig()
+    rig.run(0.3)
+    first = rig.state.token
+    refused = rig.arm(credential="wrong")
+    assert not refused.ok and refused.causes == ["credential refused"] and rig.state.mode == "STOPPED"
+    assert rig.arm().ok and rig.state.mode == "ARMED_AUTO" and rig.state.token != first
+    second = rig.state.token
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(1.0)
+    assert rig.arm().ok and rig.state.token not in (first, second)
+
+
+def test_failed_credentials_are_limited():
+    rig = Rig()
+    rig.run(0.3)
+    for _ in range(5):
+        rig.guard.handle("operator", Arm("auto", "wrong", "r"), rig.now_s)
+    rig.guard.handle("operator", Arm("auto", CREDENTIAL, "r"), rig.now_s)
+    assert "too many" in rig.last(Reply).message
+
+
+def test_moves_under_chunks_and_runs_out_at_rest():
+    rig = armed(streaming_sources=())
+    start = rig.state.q_rad[0]
+    rig.move(0.5)
+    assert rig.state.q_rad[0] > start + 0.05
+    q = np.array(rig.state.q_commanded_rad)
+    rig.chunk(n=8, step_rad=0.0, q_rad=np.repeat(q[None], 8, 0).tolist())
+    rig.run(1.0)
+    assert rig.state.at_rest and rig.state.mode == "ARMED_AUTO" and rig.state.trace_id == ""
+
+
+@pytest.mark.parametrize("source", ["operator", "console"])
+def test_a_stop_brakes_along_the_path_latches_and_halts_the_program(source):
+    rig = armed()
+    rig.move(0.5)
+    speed, at = target_speed(rig), rig.now_s
+    rig.guard.stop_requests([(Stop(source), 1)], rig.now_s)
+    sent = len(rig.robot.sent)
+    rig.run(DT_S)
+    first = rig.robot.sent[sent]
+    assert first[0] is Command.SERVO and rig.state.mode == "STOPPED"
+    rig.run(0.024)
+    assert target_speed(rig) < speed
+    assert rig.run(1.0, until=lambda s: s.at_rest) and rig.now_s - at < 0.7
+    rig.run(0.1)
+    assert rig.robot._state is ProgramState.HALTED
+    sent = len(rig.robot.sent)
+    assert not rig.chunk().accepted and rig.last(Verdict).reason == "not_armed"
+    rig.run(0.5)
+    assert len(rig.robot.sent) == sent  # silent
+    assert any(source in c for c in rig.state.causes)
+    assert rig.state.counters[f"stop:{source}"] == 1
+    reply = rig.arm()
+    assert reply.ok and reply.snapshot["source"] == "policy" and reply.snapshot["mode"] == "ARMED_AUTO"
+
+
+CHANGES = {
+    "foreign_token": dict(token=7),
+    "expired": dict(state_stamp_s=99.0),
+    "from_future": dict(state_stamp_s=1e6),
+    "out_of_order": dict(state_seq=0),
+    "wrong_observation": dict(state_seq=10**6),
+    "joint_order": dict(joint_names=list(reversed(ur5.JOINT_NAMES))),
+    "not_finite": dict(q_rad=[[float("nan")] * 6] * 8),
+    "shape": dict(q_rad=[[0.0] * 5] * 8),
+    "malformed": dict(q_rad=[[0.0] * 5, [0.0] * 6]),
+    "position": dict(q_rad=[[9.0] * 6] * 8),
+}
+
+
+@pytest.mark.parametrize("reason", CHANGES)
+def test_a_bad_chunk_is_refused_counted_and_changes_nothing(reason):
+    rig = armed(streaming_sources=())
+    rig.move(0.3)
+    plan = rig.guard.motion.plan
+    verdict = rig.chunk(**CHANGES[reason])
+    assert (verdict.accepted, verdict.reason) == (False, reason)
+    assert rig.guard.motion.plan is plan
+    rig.run(DT_S)
+    assert rig.state.counters[f"refused:{reason}"] == 1
+
+
+def test_another_connection_than_the_commanders_is_refused():
+    rig = armed()
+    s = rig.state
+    rig.guard.handle("stranger", Chunk(s.token, s.seq, s.stamp_s, "t", "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_rad] * 8), rig.now_s)
+    assert rig.last(Verdict).reason == "second_commander" and not rig.guard.pending
+
+
+def test_newest_chunk_wins_and_the_older_is_counted():
+    rig = armed()
+    s = rig.state
+    for name in "ab":
+        rig.guard.handle(rig.shell, Chunk(s.token, s.seq, s.stamp_s, name, "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_commanded_rad] * 8), rig.now_s)
+    assert rig.last(Verdict).trace_id == "a" and rig.last(Verdict).reason == "flood"
+    rig.guard.admit(rig.now_s + DT_S, rig.now_s)
+    assert rig.last(Verdict).trace_id == "b" and rig.last(Verdict).accepted
+
+
+def stop_cause(rig, seconds=1.0):
+    assert rig.run(seconds, until=lambda s: s.mode == "STOPPED")
+    return rig.state.causes[0]
+
+
+def test_policy_silence_while_moving_stops_within_its_limit():
+    rig = armed()
+    rig.move(0.5)
+    last = rig.now_s - 0.048
+    assert stop_cause(rig).startswith("command_source_silent: policy")
+    assert 0.1 <= rig.now_s - last <= 0.1 + 2 * DT_S
+
+
+def test_planner_silence_counts_when_its_way_points_ran_out_in_motion():
+    rig = armed()
+    rig.chunk(source="planner", n=20)
+    assert stop_cause(rig, 2.0).startswith("command_source_silent: planner")
+
+
+def test_a_planner_chunk_that_ends_at_rest_is_no_fault():
+    rig = armed()
+    q0 = np.array(rig.state.q_commanded_rad)
+    u = np.minimum(np.arange(1, 31) / 25, 1.0)
+    path = q0 + np.outer(0.2 * (10 * u**3 - 15 * u**4 + 6 * u**5), [1, 0, 0, 0, 0, 0])
+    assert rig.chunk(source="planner", q_rad=path.tolist()).accepted, rig.last(Verdict)
+    rig.run(3.0)
+    assert rig.state.mode == "ARMED_AUTO" and rig.state.at_rest
+    assert abs(rig.state.q_rad[0] - q0[0] - 0.2) < 1e-3
+
+
+def test_a_frozen_commander_stops_a_moving_arm():
+    rig = armed()
+    rig.move(0.3)
+    rig.beats, at = False, rig.now_s
+    assert stop_cause(rig).startswith("shell_lost")
+    assert rig.now_s - at <= 0.040 + 2 * DT_S
+
+
+def test_a_gone_commander_stops():
+    rig = armed()
+    rig.guard.commander_changed(None, rig.now_s)
+    assert stop_cause(rig).startswith("shell_lost")
+
+
+def test_lost_feedback_is_silence():
+    rig = armed()
+    rig.move(0.5)
+    rig.robot.silent, at = True, rig.now_s
+    assert stop_cause(rig).startswith("feedback_lost") and rig.now_s - at <= 0.040 + 2 * DT_S
+    sent = len(rig.robot.sent)
+    rig.run(0.2)
+    assert len(rig.robot.sent) == sent and rig.robot._state is ProgramState.STOPPED_HEARTBEAT
+    rig.run(2.5)
+    assert rig.state.mode == "REST_UNKNOWN"
+    assert "rest not measured" in " ".join(rig.arm().causes)
+    rig.robot.silent = False
+    rig.run(0.5)
+    assert rig.state.mode == "STOPPED" and rig.arm().ok
+
+
+@pytest.mark.parametrize("field, value, cause", [("safety_mode", 3, "robot_safety"), ("robot_mode", 5, "robot_mode")])
+def test_the_robots_own_stop_is_withdrawn_from_at_once_and_blocks_arming(field, value, cause):
+    rig = armed()
+    rig.move(0.3)
+    setattr(rig.robot, field, value)
+    sent = len(rig.robot.sent)
+    rig.run(2 * DT_S)
+    assert rig.robot.stops == 1 and len(rig.robot.sent) <= sent + 1
+    rig.run(1.0)
+    assert rig.state.mode == "STOPPED" and any(c.startswith(cause) for c in rig.arm().causes)
+    assert rig.robot.stops == 1
+    setattr(rig.robot, field, {"safety_mode": 1, "robot_mode": 7}[field])
+    rig.run(0.3)
+    assert rig.state.mode == "STOPPED"  # releasing moves nothing
+    assert rig.arm().ok
+
+
+def test_a_program_that_ends_by_itself_stops_the_guard():
+    rig = armed()
+    rig.robot._state = ProgramState.STOPPED_RESUMED
+    assert stop_cause(rig).startswith("program_lost")
+
+
+def test_auto_needs_its_inputs_and_manual_does_not():
+    rig = Rig(inputs={"camera": 0.2})
+    rig.run(0.3)
+    assert any(c.startswith("input:camera") for c in rig.arm().causes)
+    assert rig.arm("manual").ok
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(1.0)
+    rig.guard.handle("stranger", Heartbeat("camera", True), rig.now_s)  # not the commander's
+    assert not rig.arm().ok
+    rig.guard.inputs.limits_s = {"camera": 1.0}
+    rig.guard.handle(rig.shell, Heartbeat("camera", True), rig.now_s)
+    rig.run(DT_S)
+    assert rig.arm().ok
+    rig.guard.handle(rig.shell, Heartbeat("camera", False, "frozen"), rig.now_s)
+    assert stop_cause(rig) == "input:camera: frozen"
+
+
+def test_policy_chunks_need_auto():
+    rig = armed("manual")
+    assert rig.chunk().reason == "not_armed"
+    assert rig.chunk(source="manual").accepted
+
+
+def test_recovery_is_slow():
+    rig = armed("recover")
+    assert rig.state.mode == Mode.RECOVERING.value
+    assert rig.chunk(source="manual", step_rad=0.01).reason in ("velocity", "continuity")
+    assert rig.chunk(source="manual", step_rad=0.001).accepted, rig.last(Verdict)
+
+
+def test_no_stop_writes_the_gripper():
+    rig = armed()
+    rig.guard.handle(rig.shell, Gripper(rig.state.token, 0.0, "g"), rig.now_s)
+    assert rig.last(Verdict).accepted and rig.robot.gripper_writes == 1
+    rig.move(0.3)
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(1.0)
+    assert rig.robot.gripper_writes == 1 and rig.robot.feedback().gripper_commanded_m == 0.0
+
+
+@pytest.mark.parametrize("width, token, reason", [(float("nan"), 0, "not_finite"), (0.5, 0, "position"), (0.0, 5, "foreign_token")])
+def test_bad_gripper_commands_are_refused(width, token, reason):
+    rig = armed()
+    rig.guard.handle(rig.shell, Gripper(token or rig.state.token, width, "g"), rig.now_s)
+    assert rig.last(Verdict).reason == reason and rig.robot.gripper_writes == 0
+
+
+def test_a_stop_while_arming_ends_it():
+    rig = Rig()
+    rig.run(0.3)
+    rig.guard.handle("operator", Arm("auto", CREDENTIAL, "r"), rig.now_s)
+    rig.run(DT_S)
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(1.0)
+    assert rig.state.mode == "STOPPED" and rig.robot.stops == 1
+    assert not next(m for c, m in rig.answers if c == "operator").ok
+
+
+def test_shutdown_brakes_and_settles():
+    rig = armed()
+    rig.move(0.3)
+    rig.guard.fault("shutdown", "", rig.now_s)
+    assert not rig.guard.settled
+    rig.run(1.5)
+    assert rig.guard.settled and rig.state.at_rest
