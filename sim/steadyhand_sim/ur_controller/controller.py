@@ -1,0 +1,476 @@
+"""The emulated controller: one `step()` per control cycle, over a `Plant`. No socket, no clock.
+
+Order of a cycle: power and safety state, watchdogs, the program (which may command a motion), the motion (which makes
+the joint target), the plant, supervision. What RTDE clients wrote since the last cycle is seen by the program in this
+one; what the cycle produced goes out right after it.
+"""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from steadyhand import ur5
+from steadyhand.errors import ConfigError, SteadyhandError
+from steadyhand_sim.ur_controller import frames, modes
+from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
+from steadyhand_sim.ur_controller.motion import Brake, Hold, Motion, Setpoint
+from steadyhand_sim.ur_controller.plant import Plant, PlantCommand
+from steadyhand_sim.ur_controller.registers import Bank
+
+ProgramFactory = Callable[[str, Mapping[str, Callable[..., Any]], float, Callable[[str], None]], Any]
+MAX_MESSAGES = 500
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """A controller generation and what the real one leaves to its installation file."""
+
+    version: tuple[int, int, int, int] = (3, 15, 8, 106339)
+    control_hz: float = 125.0
+    tcp: tuple[float, ...] = (0.0, 0.0, ur5.TOOL_LENGTH_M, 0.0, 0.0, 0.0)  # in the flange
+    program_stop_rad_s2: float = 10.0  # a program ends or pauses while moving; the vendor publishes no figure
+    safety_stop_rad_s2: float = 15.0  # controlled stop of category 1 and 2; below the motors' own 19-34 (NTNU 2013)
+    joint_speed_limit_rad_s: float = 3.34  # 191 deg/s: safety limit of the UR5's most restricted preset
+    deviation_limit_rad: float = 0.15  # measured against target: protective stop ("position deviates from path")
+    power_on_s: float = 0.4  # simulated; the real one takes seconds
+    brake_release_s: float = 0.4
+    serial_number: str = "20155300001"
+
+    def __post_init__(self) -> None:
+        if not 10.0 <= self.control_hz <= 1000.0:
+            raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
+        if len(self.tcp) != 6:
+            raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six numbers")
+        for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad"):
+            if not getattr(self, name) > 0.0:
+                raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
+
+    @staticmethod
+    def cb3() -> ControllerConfig:
+        """UR5 with a CB3 controller: 125 Hz, PolyScope 3.15."""
+        return ControllerConfig()
+
+    @staticmethod
+    def e_series() -> ControllerConfig:
+        """e-Series controller: 500 Hz, PolyScope 5.11. The arm behind it stays what the plant is."""
+        return ControllerConfig(version=(5, 11, 6, 110120), control_hz=500.0, serial_number="20205500001")
+
+    @property
+    def is_e_series(self) -> bool:
+        """PolyScope 5."""
+        return self.version[0] >= 5
+
+    @property
+    def steptime_s(self) -> float:
+        """Length of a control cycle."""
+        return 1.0 / self.control_hz
+
+
+def urscript_program(source: str, builtins: Mapping[str, Any], steptime_s: float, log: Callable[[str], None]) -> Any:
+    """The interpreter of this project."""
+    from steadyhand_sim.urscript import Machine
+
+    return Machine(source, builtins, steptime_s=steptime_s, on_message=log)
+
+
+class _Cycle:
+    """Quantities derived from one cycle's target and measurement, computed when first asked for."""
+
+    def __init__(self, target: Setpoint, measured: Any, tcp: np.ndarray):
+        self._target, self._measured, self._tcp = target, measured, tcp
+
+    @cached_property
+    def actual_pose(self) -> np.ndarray:
+        return frames.forward(self._measured.q_rad, self._tcp)
+
+    @cached_property
+    def target_pose(self) -> np.ndarray:
+        return frames.forward(self._target.q_rad, self._tcp)
+
+    @cached_property
+    def actual_speed(self) -> np.ndarray:
+        return frames.jacobian(self._measured.q_rad, self._tcp) @ self._measured.qd_rad_s
+
+    @cached_property
+    def target_speed(self) -> np.ndarray:
+        return frames.jacobian(self._target.q_rad, self._tcp) @ self._target.qd_rad_s
+
+
+class URController:
+    """See the module's docstring. Methods below "pendant and world" are what a person or the cell does to the robot."""
+
+    def __init__(
+        self,
+        plant: Plant,
+        config: ControllerConfig = ControllerConfig(),
+        program_factory: ProgramFactory = urscript_program,
+    ):
+        from steadyhand_sim.ur_controller.builtins import Builtins  # it needs this module's types
+
+        self.config, self.plant = config, plant
+        self._program_factory = program_factory
+        self.time_s = 0.0
+        self.cycle = 0
+        self.robot_mode = RobotMode.RUNNING
+        self.safety_mode = SafetyMode.NORMAL
+        self.runtime_state = RuntimeState.STOPPED
+        self.remote_control = True  # e-Series; CB3 has no such switch
+        self.inputs, self.outputs = Bank(), Bank()
+        self.digital_outputs = 0
+        self.analog_outputs = [0.0, 0.0]
+        self.speed_slider = self.speed_scaling = 1.0
+        self.payload_kg, self.payload_cog_m = 0.0, (0.0, 0.0, 0.0)
+        self.gravity_m_s2 = (0.0, 0.0, 9.82)
+        self.tcp = np.array(config.tcp, dtype=float)
+        self.script_line = 0
+        self.measured = plant.state()
+        self.target = Setpoint.at_rest(self.measured.q_rad)
+        self.motion: Motion = Hold()
+        self.program: Any = None
+        self.program_name = ""
+        self.messages: deque[tuple[float, str]] = deque(maxlen=MAX_MESSAGES)
+        self.message_count = 0
+        self.popup = ""
+        self.counters = {"programs": 0, "programs_refused": 0, "protective_stops": 0, "program_errors": 0}
+        self._interrupted: Motion | None = None
+        self._power_timer: tuple[float, RobotMode] | None = None
+        self._watchdogs: dict[str, tuple[float, str]] = {}  # input field -> period, action
+        self._input_times: dict[str, float] = {}
+        self._history: deque[list[float]] = deque(maxlen=64)
+        self.builtins = Builtins(self)
+        self._derived = _Cycle(self.target, self.measured, self.tcp)
+
+    # ---- one control cycle -------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Advance by one control cycle."""
+        dt_s = self.config.steptime_s
+        self.cycle += 1
+        self.time_s = self.cycle * dt_s
+        self._power()
+        self._check_watchdogs()
+        self._run_program()
+        self._move(dt_s)
+        braked = self.robot_mode is not RobotMode.RUNNING
+        self.measured = self.plant.step(
+            PlantCommand(
+                self.target.q_rad, self.target.qd_rad_s, self.target.qdd_rad_s2, braked, self.digital_outputs
+            ),
+            dt_s,
+        )
+        if braked:
+            self.target = Setpoint.at_rest(self.measured.q_rad)
+        else:
+            self._supervise()
+        self._history.appendleft(self.measured.q_rad.tolist())
+        self._derived = _Cycle(self.target, self.measured, self.tcp)
+
+    def _power(self) -> None:
+        if self._power_timer is not None and self.time_s >= self._power_timer[0]:
+            self.robot_mode, self._power_timer = self._power_timer[1], None
+        if self.safety_mode in modes.EMERGENCY and not self.target.moving:
+            self.robot_mode, self._power_timer = RobotMode.POWER_OFF, None  # category 1: power off once at rest
+
+    def _check_watchdogs(self) -> None:
+        """rtde_set_watchdog: no input update for 1/frequency seconds."""
+        if self.runtime_state is not RuntimeState.PLAYING:
+            return
+        for name, (period_s, action) in list(self._watchdogs.items()):
+            if self.time_s - self._input_times.get(name, 0.0) > period_s:
+                self.log(f"RTDE watchdog of {name}: no update for {period_s:g} s, action {action}")
+                if action == "stop":
+                    self.stop_program()
+                else:
+                    self.pause_program()
+                return
+
+    def _run_program(self) -> None:
+        if self.runtime_state is RuntimeState.RESUMING:
+            self.runtime_state = RuntimeState.PLAYING
+            if self._interrupted is not None:
+                self._interrupted.replan(self.target)
+                self.motion, self._interrupted = self._interrupted, None
+        if self.runtime_state is not RuntimeState.PLAYING:
+            return
+        self.program.tick()
+        if self.program is not None and not self.program.running:
+            if self.program.error is not None:
+                self.counters["program_errors"] += 1
+                self.log(f"program {self.program_name}: {self.program.error}")
+            self._end_program()
+
+    def _move(self, dt_s: float) -> None:
+        if self.robot_mode is not RobotMode.RUNNING:
+            self.motion = Hold()
+            return
+        change = 1.0 * dt_s / 0.1  # the slider acts within 0.1 s, not with a jolt
+        self.speed_scaling += float(np.clip(self.speed_slider - self.speed_scaling, -change, change))
+        try:
+            self.target = self.motion.step(self.target, dt_s, max(self.speed_scaling, 1e-3))
+        except (SteadyhandError, ValueError) as error:
+            self.protective_stop(f"motion cannot go on: {error}")
+            self.target = self.motion.step(self.target, dt_s, 1.0)
+        if self.motion.done:
+            if self.runtime_state is RuntimeState.PAUSING:
+                self.runtime_state = RuntimeState.PAUSED
+            elif self.runtime_state is RuntimeState.STOPPING:
+                self.runtime_state = RuntimeState.STOPPED
+
+    def _supervise(self) -> None:
+        if self.safety_mode not in modes.MOTION_ALLOWED:
+            return
+        speed = float(np.abs(self.target.qd_rad_s).max())
+        if not speed <= self.config.joint_speed_limit_rad_s:
+            self.protective_stop(f"joint speed limit: {speed:.2f} rad/s")
+        deviation = float(np.abs(self.target.q_rad - self.measured.q_rad).max())
+        if not deviation <= self.config.deviation_limit_rad:
+            self.protective_stop(f"position deviates from path: {deviation:.3f} rad")
+
+    # ---- derived quantities ------------------------------------------------------------------------------------
+
+    @property
+    def actual_tcp_pose(self) -> np.ndarray:
+        """(6,) of this cycle, in `base`."""
+        return self._derived.actual_pose
+
+    @property
+    def target_tcp_pose(self) -> np.ndarray:
+        """(6,)"""
+        return self._derived.target_pose
+
+    @property
+    def actual_tcp_speed(self) -> np.ndarray:
+        """(6,) twist in `base`."""
+        return self._derived.actual_speed
+
+    @property
+    def target_tcp_speed(self) -> np.ndarray:
+        """(6,)"""
+        return self._derived.target_speed
+
+    def q_history(self, steps: int) -> list[float]:
+        """Measured joints `steps` cycles ago; the oldest known if that is further back."""
+        if not self._history:
+            return self.measured.q_rad.tolist()
+        return list(self._history[min(steps, len(self._history) - 1)])
+
+    # ---- what programs and clients do --------------------------------------------------------------------------
+
+    def command(self, motion: Motion) -> Motion:
+        """Make `motion` the one under way."""
+        self.motion, self._interrupted = motion, None
+        return motion
+
+    def commanded(self, motion: Motion) -> bool:
+        """Whether `motion` still has to be completed (under way, or interrupted by a pause)."""
+        return not motion.done and (motion is self.motion or motion is self._interrupted)
+
+    def set_tcp(self, tcp: np.ndarray) -> None:
+        """TCP in the flange."""
+        self.tcp = tcp
+        self._derived = _Cycle(self.target, self.measured, self.tcp)
+
+    def set_digital_outputs(self, mask: int, values: int) -> None:
+        """Change the masked bits of the digital outputs."""
+        self.digital_outputs = self.digital_outputs & ~mask | values & mask
+
+    def set_analog_output(self, index: int, value: float) -> None:
+        """0..1 of the output's range."""
+        self.analog_outputs[index] = float(np.clip(value, 0.0, 1.0))
+
+    def set_speed_slider(self, fraction: float) -> None:
+        """0..1; a number that is not finite is ignored."""
+        if np.isfinite(fraction):
+            self.speed_slider = float(np.clip(fraction, 0.0, 1.0))
+
+    def note_input(self, name: str) -> None:
+        """An RTDE client updated this input (fed to the watchdogs)."""
+        self._input_times[name] = self.time_s
+
+    def set_watchdog(self, name: str, min_frequency_hz: float, action: str) -> None:
+        """rtde_set_watchdog; "ignore" or frequency 0 removes it. Ends with the program."""
+        if action not in ("ignore", "pause", "stop"):
+            raise ValueError(f"watchdog action {action!r} is none of ignore, pause, stop")
+        if action == "ignore" or min_frequency_hz <= 0.0:
+            self._watchdogs.pop(name, None)
+            return
+        self._watchdogs[name] = (1.0 / min_frequency_hz, action)
+        self.note_input(name)
+
+    def log(self, text: str) -> None:
+        """One line of the controller's log."""
+        self.messages.append((self.time_s, text[:1000]))
+        self.message_count += 1
+
+    def start_program(self, source: str) -> bool:
+        """Run an uploaded program in place of the one there is. False, with the reason in the log, when refused."""
+        reason = self._why_no_program()
+        program = None
+        if not reason:
+            try:
+                program = self._program_factory(
+                    source, self.builtins.table(), self.config.steptime_s, self.log
+                )
+            except SteadyhandError as error:
+                reason = str(error)
+        if reason:
+            self.counters["programs_refused"] += 1
+            self.log(f"program refused: {reason}")
+            return False
+        if self.program is not None:
+            self.stop_program()
+        self.program, self.program_name = program, getattr(program, "name", "") or "unnamed"
+        self.runtime_state = RuntimeState.PLAYING
+        self._watchdogs.clear()
+        self.counters["programs"] += 1
+        return True
+
+    def run_secondary(self, source: str) -> bool:
+        """A `sec` program: runs once beside the main one; takes no time and commands no motion (script manual)."""
+        try:
+            program = self._program_factory(
+                source, self.builtins.secondary_table(), self.config.steptime_s, self.log
+            )
+            program.tick()
+        except SteadyhandError as error:
+            self.log(f"secondary program refused: {error}")
+            return False
+        if program.running or program.error is not None:
+            program.kill()
+            self.log(f"secondary program ended: {program.error or 'it takes physical time'}")
+            return False
+        return True
+
+    def _why_no_program(self) -> str:
+        if self.robot_mode is not RobotMode.RUNNING:
+            return f"robot mode is {self.robot_mode.name}"
+        if self.safety_mode not in modes.MOTION_ALLOWED:
+            return f"safety mode is {self.safety_mode.name}"
+        if self.config.is_e_series and not self.remote_control:
+            return "local control"
+        return ""
+
+    def _end_program(self) -> None:
+        """The program is over: brake if moving."""
+        self.program = None
+        self._interrupted = None
+        self._watchdogs.clear()
+        self._brake(self.config.program_stop_rad_s2)
+        self.runtime_state = RuntimeState.STOPPED if self.motion.done else RuntimeState.STOPPING
+
+    def _brake(self, deceleration_rad_s2: float) -> None:
+        if not isinstance(self.motion, Brake) or self.motion.done:
+            self.motion = Brake(self.target, deceleration_rad_s2)
+
+    # ---- pendant and world -------------------------------------------------------------------------------------
+
+    def stop_program(self) -> None:
+        """Pendant or dashboard stop: the program ends, a moving arm brakes."""
+        if self.program is not None:
+            self.program.kill()
+            self._end_program()
+
+    def pause_program(self) -> bool:
+        """The program and its motion pause; false when there is none running."""
+        if self.runtime_state not in (RuntimeState.PLAYING, RuntimeState.RESUMING):
+            return False
+        self._pause(self.config.program_stop_rad_s2)
+        return True
+
+    def play_program(self) -> bool:
+        """Go on with a paused program, exactly where it was; false when there is none or motion is not allowed."""
+        if self.runtime_state is not RuntimeState.PAUSED or self._why_no_program():
+            return False
+        self.runtime_state = RuntimeState.RESUMING
+        return True
+
+    def protective_stop(self, reason: str = "requested") -> None:
+        """Category 2 stop; the program is only paused and would go on when played after unlocking."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self.counters["protective_stops"] += 1
+            self._safety_stop(SafetyMode.PROTECTIVE_STOP, reason)
+
+    def safeguard_stop(self) -> None:
+        """Category 2 stop while the safeguard input is open."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self._safety_stop(SafetyMode.SAFEGUARD_STOP, "safeguard input")
+
+    def release_safeguard(self, automatic_resume: bool = True) -> None:
+        """The safeguard closes. UR5 manual: without a reset input the program resumes by itself."""
+        if self.safety_mode is SafetyMode.SAFEGUARD_STOP:
+            self.safety_mode = SafetyMode.NORMAL
+            if automatic_resume:
+                self.play_program()
+
+    def emergency_stop(self, system: bool = False) -> None:
+        """Category 1 stop: brakes, then power off. The program is only paused."""
+        mode = SafetyMode.SYSTEM_EMERGENCY_STOP if system else SafetyMode.ROBOT_EMERGENCY_STOP
+        if self.safety_mode not in modes.EMERGENCY:
+            self._safety_stop(mode, "emergency stop")
+
+    def release_emergency_stop(self) -> None:
+        """The button is pulled out: safety normal, power stays off."""
+        if self.safety_mode in modes.EMERGENCY:
+            self.safety_mode = SafetyMode.NORMAL
+            self.robot_mode = RobotMode.POWER_OFF
+
+    def unlock_protective_stop(self) -> bool:
+        """False when there is none."""
+        if self.safety_mode is not SafetyMode.PROTECTIVE_STOP:
+            return False
+        self.safety_mode = SafetyMode.NORMAL
+        return True
+
+    def set_reduced(self, reduced: bool) -> None:
+        """Reduced mode of the safety system (limits are not modelled, the mode is shown)."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self.safety_mode = SafetyMode.REDUCED if reduced else SafetyMode.NORMAL
+
+    def power_on(self) -> bool:
+        """POWER_OFF -> IDLE after a while; false in an emergency stop."""
+        if self.safety_mode in modes.EMERGENCY:
+            return False
+        if self.robot_mode is RobotMode.POWER_OFF:
+            self.robot_mode = RobotMode.BOOTING
+            self._power_timer = (self.time_s + self.config.power_on_s, RobotMode.IDLE)
+        return True
+
+    def power_off(self) -> None:
+        """Ends the program; the brakes engage."""
+        self.stop_program()
+        self.robot_mode, self._power_timer = RobotMode.POWER_OFF, None
+
+    def brake_release(self) -> bool:
+        """IDLE -> RUNNING after a while; from POWER_OFF it powers on too, as the dashboard's command does."""
+        if self.safety_mode in modes.EMERGENCY:
+            return False
+        if self.robot_mode is not RobotMode.RUNNING:
+            off = self.robot_mode is RobotMode.POWER_OFF
+            wait_s = self.config.brake_release_s + (self.config.power_on_s if off else 0.0)
+            self._power_timer = (self.time_s + wait_s, RobotMode.RUNNING)
+        return True
+
+    def set_remote_control(self, remote: bool) -> None:
+        """e-Series: remote or local control."""
+        self.remote_control = remote
+
+    def _safety_stop(self, mode: SafetyMode, reason: str) -> None:
+        self.safety_mode = mode
+        self.log(f"{mode.name}: {reason}")
+        if self.program is not None:
+            self._pause(self.config.safety_stop_rad_s2)
+        else:
+            self._brake(self.config.safety_stop_rad_s2)
+
+    def _pause(self, deceleration_rad_s2: float) -> None:
+        if self.runtime_state in (RuntimeState.PAUSING, RuntimeState.PAUSED):
+            return
+        if not self.motion.done:
+            self._interrupted = self.motion
+        self.motion = Brake(self.target, deceleration_rad_s2)
+        self.runtime_state = RuntimeState.PAUSED if self.motion.done else RuntimeState.PAUSING
