@@ -262,8 +262,11 @@ class URController:
     # ---- what programs and clients do --------------------------------------------------------------------------
 
     def command(self, motion: Motion) -> Motion:
-        """Make `motion` the one under way."""
-        self.motion, self._interrupted = motion, None
+        """Make `motion` the one under way; while a stop acts it waits for the program to be resumed."""
+        if self.runtime_state is RuntimeState.PLAYING:
+            self.motion, self._interrupted = motion, None
+        else:
+            self._interrupted = motion
         return motion
 
     def commanded(self, motion: Motion) -> bool:
@@ -360,12 +363,9 @@ class URController:
         self.program = None
         self._interrupted = None
         self._watchdogs.clear()
-        self._brake(self.config.program_stop_rad_s2)
-        self.runtime_state = RuntimeState.STOPPED if self.motion.done else RuntimeState.STOPPING
-
-    def _brake(self, deceleration_rad_s2: float) -> None:
         if not isinstance(self.motion, Brake) or self.motion.done:
-            self.motion = Brake(self.target, deceleration_rad_s2)
+            self.motion = Brake(self.target, self.config.program_stop_rad_s2)
+        self.runtime_state = RuntimeState.STOPPED if self.motion.done else RuntimeState.STOPPING
 
     # ---- pendant and world -------------------------------------------------------------------------------------
 
@@ -465,12 +465,10 @@ class URController:
         if self.program is not None:
             self._pause(self.config.safety_stop_rad_s2)
         else:
-            self._brake(self.config.safety_stop_rad_s2)
+            self.motion = Brake(self.target, self.config.safety_stop_rad_s2)
 
     def _pause(self, deceleration_rad_s2: float) -> None:
-        if self.runtime_state in (RuntimeState.PAUSING, RuntimeState.PAUSED):
-            return
-        if not self.motion.done:
+        if self.runtime_state not in (RuntimeState.PAUSING, RuntimeState.PAUSED) and not self.motion.done:
             self._interrupted = self.motion
         self.motion = Brake(self.target, deceleration_rad_s2)
         self.runtime_state = RuntimeState.PAUSED if self.motion.done else RuntimeState.PAUSING

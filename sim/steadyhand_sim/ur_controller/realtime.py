@@ -1,0 +1,90 @@
+"""The shell: real time, real sockets. One thread; the only place of this package that reads a clock.
+
+Cycles start at absolute deadlines. Between them the sockets are served. After a stall the cycles missed are dropped,
+not caught up in a burst: controller time then lags wall time, as it would if the real controller overran.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steadyhand_sim.ur_controller import dashboard_server, rtde_server, script_server
+from steadyhand_sim.ur_controller.controller import URController
+from steadyhand_sim.ur_controller.net import Net
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where to listen. The clients' ports are fixed in practice; 0 takes a free one (tests)."""
+
+    rtde: int = rtde_server.PORT
+    dashboard: int = dashboard_server.PORT
+    script: tuple[int, ...] = script_server.PORTS
+
+
+class ControllerServer:
+    """A controller with its ports open on one address. Raises RobotError when a port is taken."""
+
+    def __init__(self, controller: URController, host: str, ports: Ports = Ports()):
+        self.controller, self.host = controller, host
+        self.net = Net()
+        self.overruns = 0  # cycles that began more than one period late
+        self.dropped_cycles = 0
+        self.rtde = rtde_server.RtdeServer(controller)
+        dashboard = dashboard_server.Dashboard(controller)
+        try:
+            self.rtde_port = self.net.listen(host, ports.rtde, self.rtde.accept)
+            self.dashboard_port = self.net.listen(
+                host, ports.dashboard, lambda c: dashboard_server.DashboardSession(dashboard, c)
+            )
+            self.script_ports = tuple(
+                self.net.listen(host, port, lambda c: script_server.ScriptSession(controller, c))
+                for port in ports.script
+            )
+        except BaseException:
+            self.net.close()
+            raise
+
+    def cycle(self) -> None:
+        """One control cycle and its state packages."""
+        self.controller.step()
+        self.rtde.publish()
+
+    def run(
+        self,
+        until: Callable[[], bool] = lambda: False,
+        each_cycle: Callable[[], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Serve until `until()` holds, asked once a cycle. `each_cycle` runs after the packages went out."""
+        period_s = self.controller.config.steptime_s
+        next_s = monotonic()
+        while not until():
+            self.cycle()
+            if each_cycle is not None:
+                each_cycle()
+            next_s += period_s
+            late_s = monotonic() - next_s
+            if late_s > period_s:
+                missed = int(late_s / period_s)
+                self.overruns += 1
+                self.dropped_cycles += missed
+                next_s += missed * period_s
+            self.net.service(0.0)  # once in any case: an overload must not starve the sockets
+            while (left_s := next_s - monotonic()) > 0.0:
+                self.net.service(left_s)
+
+    def close(self) -> None:
+        """Close all ports and connections."""
+        self.net.close()
+
+
+def serve(controller: URController, host: str, until: Callable[[], bool] = lambda: False) -> ControllerServer:
+    """Open the ports on `host` and run at the controller's own rate until `until()`; the server, closed, for its counts."""
+    server = ControllerServer(controller, host)
+    try:
+        server.run(until)
+    finally:
+        server.close()
+    return server
