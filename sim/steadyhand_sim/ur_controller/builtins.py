@@ -40,7 +40,7 @@ class MotionBuiltins:
     def _joints(self, q: Any) -> np.ndarray:
         """A list of joints as it is, a pose through the inverse."""
         if isinstance(q, Pose):
-            return frames.inverse(np.array(q), self._c.target.q_rad, self._c.tcp)
+            return _inverse(np.array(q), self._c.target.q_rad, self._c.tcp)
         return as_joints("q", q)
 
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0.0, r: float = 0.0) -> Wait:
@@ -156,7 +156,7 @@ class StateBuiltins:
         """Whether the pose can be reached; safety planes are not modelled."""
         try:
             self.get_inverse_kin(pose)
-        except KinematicsError:
+        except ValueError:
             return False
         return True
 
@@ -171,7 +171,7 @@ class StateBuiltins:
     ) -> list:  # fmt: skip
         """On the branch of `qnear`, or of the present joints."""
         near = self._c.measured.q_rad if qnear is None else as_joints("qnear", qnear)
-        return frames.inverse(as_joints("x", x), near, self._c.tcp if tcp is None else as_joints("tcp", tcp)).tolist()
+        return _inverse(as_joints("x", x), near, self._c.tcp if tcp is None else as_joints("tcp", tcp)).tolist()
 
     def get_inverse_kin_has_solution(
         self, x: Any, qnear: Any = None, maxPositionError: float = 1e-10, maxOrientationError: float = 1e-10,  # noqa: N803
@@ -180,7 +180,7 @@ class StateBuiltins:
         """Whether get_inverse_kin would answer."""
         try:
             self.get_inverse_kin(x, qnear, tcp=tcp)
-        except KinematicsError:
+        except ValueError:
             return False
         return True
 
@@ -245,8 +245,7 @@ class Builtins:
     def __init__(self, controller: URController):
         self._motion = _public(MotionBuiltins(controller))
         self._rest = _public(StateBuiltins(controller)) | _public(IoBuiltins(controller))
-        # pose arithmetic and force/torque sensor requests of the stock control script
-        self._rest |= {"pose_trans": _pose_trans, "pose_inv": _pose_inv, "pose_add": _pose_add, "zero_ftsensor": _nothing}
+        self._rest["zero_ftsensor"] = _nothing
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Name -> function, for a main program."""
@@ -261,21 +260,13 @@ def _public(owner: object) -> dict[str, Callable[..., Any]]:
     return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
 
 
-def _pose_trans(p_from: Any, p_from_to: Any) -> Pose:
-    return Pose(frames.pose_trans(as_joints("p_from", p_from), as_joints("p_from_to", p_from_to)))
 
-
-def _pose_inv(p_from: Any) -> Pose:
-    return Pose(frames.pose_inv(as_joints("p_from", p_from)))
-
-
-def _pose_add(p_1: Any, p_2: Any) -> Pose:
-    """Script manual: translations add, rotations compose."""
-    a, b = frames.transform(as_joints("p_1", p_1)), frames.transform(as_joints("p_2", p_2))
-    out = np.eye(4)
-    out[:3, 3] = a[:3, 3] + b[:3, 3]
-    out[:3, :3] = a[:3, :3] @ b[:3, :3]
-    return Pose(frames.pose_vector(out))
+def _inverse(pose: np.ndarray, q_near_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:
+    """Inverse kinematics; without a solution the program fails, as on the robot."""
+    try:
+        return frames.inverse(pose, q_near_rad, tcp)
+    except KinematicsError as error:
+        raise ValueError(f"no inverse kinematics solution: {error}") from error
 
 
 def _nothing() -> None:

@@ -127,7 +127,6 @@ class URController:
         self.payload_kg, self.payload_cog_m = 0.0, (0.0, 0.0, 0.0)
         self.gravity_m_s2 = (0.0, 0.0, 9.82)
         self.tcp = np.array(config.tcp, dtype=float)
-        self.script_line = 0
         self.measured = plant.state()
         self.target = Setpoint.at_rest(self.measured.q_rad)
         self.motion: Motion = Hold()
@@ -252,6 +251,11 @@ class URController:
     def target_tcp_speed(self) -> np.ndarray:
         """(6,)"""
         return self._derived.target_speed
+
+    @property
+    def script_line(self) -> int:
+        """Line that the program executed last; 0 without one."""
+        return getattr(self.program, "line", 0)
 
     def q_history(self, steps: int) -> list[float]:
         """Measured joints `steps` cycles ago; the oldest known if that is further back."""

@@ -32,16 +32,6 @@ def pose_vector(t: np.ndarray) -> np.ndarray:
     return np.concatenate([t[:3, 3], kinematics.rotation_vector(t[:3, :3])])
 
 
-def pose_trans(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Script manual, pose_trans: the pose of b seen through a."""
-    return pose_vector(transform(a) @ transform(b))
-
-
-def pose_inv(a: np.ndarray) -> np.ndarray:
-    """Script manual, pose_inv."""
-    return pose_vector(np.linalg.inv(transform(a)))
-
-
 def forward(q_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:
     """TCP pose (6,) in `base`; `tcp` (6,) is the TCP in the flange."""
     t_base_flange = _T_BASE_BASE_LINK @ kinematics.link_transforms(q_rad)[-1]

@@ -102,7 +102,7 @@ class Net:
     """Listening ports and their connections."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.SelectSelector()  # epoll rounds a wait up to whole milliseconds
         self._writing: dict[Connection, bool] = {}
         self._listeners: list[socket.socket] = []
         self.counters = {"accepted": 0, "refused": 0, "protocol_errors": 0, "dropped_packages": 0}

@@ -1,0 +1,85 @@
+"""`python -m steadyhand_sim.ur_controller`: the emulated controller over the plant without physics, on its own.
+
+Its standard input is the pendant: a line names a method of the controller (`protective_stop`, `stop_program` ...) or
+`state`; each is answered by one JSON line. The process ends when the input is closed.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from steadyhand.errors import SteadyhandError
+from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
+from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
+from steadyhand_sim.ur_controller.realtime import ControllerServer
+
+PENDANT = (
+    "protective_stop", "unlock_protective_stop", "safeguard_stop", "release_safeguard", "emergency_stop",
+    "release_emergency_stop", "power_on", "power_off", "brake_release", "pause_program", "play_program", "stop_program",
+)  # fmt: skip
+
+
+class Pendant:
+    """Lines from a file descriptor, read without blocking."""
+
+    def __init__(self, server: ControllerServer, fd: int):
+        self._server, self._fd, self._buffer = server, fd, b""
+        self.closed = False
+        os.set_blocking(fd, False)
+
+    def poll(self) -> None:
+        """Act on complete lines."""
+        try:
+            data = os.read(self._fd, 4096)
+        except BlockingIOError:
+            return
+        self.closed = not data
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            print(json.dumps(self._act(line.decode("utf-8", "replace").strip())), flush=True)
+
+    def _act(self, command: str) -> dict:
+        controller = self._server.controller
+        if command in PENDANT:
+            return {"command": command, "result": getattr(controller, command)()}
+        if command != "state":
+            return {"command": command, "error": f"give state or one of {', '.join(PENDANT)}"}
+        return {
+            "cycle": controller.cycle,
+            "robot_mode": controller.robot_mode.name,
+            "safety_mode": controller.safety_mode.name,
+            "runtime_state": controller.runtime_state.name,
+            "program": controller.program_name,
+            "counters": controller.counters | self._server.net.counters,
+            "overruns": self._server.overruns,
+            "messages": [text for _, text in controller.messages],
+        }
+
+
+def main() -> int:
+    """Parse arguments and serve."""
+    parser = argparse.ArgumentParser(prog="ur_controller", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
+    arguments = parser.parse_args()
+    config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()
+    try:
+        server = ControllerServer(URController(KinematicPlant(), config), arguments.host)
+    except SteadyhandError as error:
+        print(error, file=sys.stderr)
+        return 1
+    pendant = Pendant(server, sys.stdin.fileno())
+    print(json.dumps({"ready": arguments.host}), flush=True)
+    try:
+        server.run(until=lambda: pendant.closed, each_cycle=pendant.poll)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
