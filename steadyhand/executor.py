@@ -1,0 +1,477 @@
+"""The task's state machine: sub-goals -> phases, each with a deadline, a measured post-condition and one controller.
+
+L1: a phase reaches its post-condition within its deadline or has failed. L2: a failure chooses a *different* action
+(`steadyhand.recovery`). L3: after five consecutive failures brake, hold and diagnose. The learned policy proposes
+way-points in PICK and PLACE only, and its vote only asks; `steadyhand.skills` grants. Everything else is planned here.
+
+All times are the guard's stamps. The executor never stops the robot by itself dying: its commands end at rest.
+"""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
+from steadyhand.errors import KinematicsError
+from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig, check_ranges, described
+from steadyhand.policy_io import PERIOD_S, Target
+from steadyhand.recovery import Recovery
+from steadyhand.task import Code, Failure
+from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState, Skill
+
+
+class Phase(str, enum.Enum):
+    """What the executor is doing; the feedback's `phase`."""
+
+    OBSERVE = "observe"  # at home, the tray in view: choose the next object
+    TURN = "turn"  # wrist a quarter turn, so that the policy takes the other orientation
+    ABOVE = "above"  # planned move above the target
+    PICK = "pick"  # the policy approaches the object
+    GRASP = "grasp"  # brake, close, verify by width
+    LIFT = "lift"  # straight up, verify by width and height
+    PLACE = "place"  # the policy carries to the release point
+    RELEASE = "release"  # brake, open, verify by width
+    RETREAT = "retreat"  # straight up out of the box
+    HOME = "home"
+    BACK_OFF = "back_off"  # brake, then straight up; before every second try
+    BLIND = "blind"  # perception lost: brake and wait for it
+    DIAGNOSE = "diagnose"  # L3: brake and hold
+    DONE = "done"
+
+
+POLICY_PHASES = frozenset({Phase.PICK, Phase.PLACE})
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """Deadlines, speeds and limits of the phases."""
+
+    joint_velocity_rad_s: float = described(1.6, "speed of planned joint moves", "rad/s", 0.1, 3.0)
+    joint_acceleration_rad_s2: float = described(5.0, "acceleration of planned joint moves", "rad/s^2", 0.5, 8.0)
+    tool_velocity_m_s: float = described(0.45, "speed of planned straight tool moves", "m/s", 0.02, 1.0)
+    tool_acceleration_m_s2: float = described(2.0, "acceleration of planned straight tool moves", "m/s^2", 0.1, 5.0)
+    window: int = described(12, "way-points of a planned chunk", "", 8, 20)
+    policy_deadline_s: float = described(8.0, "deadline of a policy skill", "s", 1.0, 60.0)
+    move_deadline_s: float = described(6.0, "deadline of a planned move", "s", 1.0, 60.0)
+    gripper_deadline_s: float = described(1.5, "deadline of closing or opening", "s", 0.3, 10.0)
+    observe_deadline_s: float = described(5.0, "longest wait for a usable estimate", "s", 0.5, 60.0)
+    tray_empty_s: float = described(1.0, "the tray is seen empty for this long before it counts as empty", "s", 0.2, 10.0)
+    blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
+    target_age_max_s: float = described(1.5, "object unmeasured (the gripper hides it) during the approach", "s", 0.2, 5.0)
+    target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
+    arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
+    diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
+    degraded_speed: float = described(0.5, "share of the speed while the estimate predicts", "", 0.1, 1.0)
+    lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
+    clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
+    failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a tick wants done: planned way-points, or a policy call, and a gripper opening when it shall change."""
+
+    waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
+    policy_target: Target | None = None
+    speed: float = 1.0
+    gripper_m: float | None = None
+
+
+@dataclass
+class Run:
+    """Everything that changes while one task runs."""
+
+    phase: Phase = Phase.BACK_OFF
+    entered_s: float = 0.0
+    pick: PickPlan | None = None
+    place: PlacePlan | None = None  # set from the verified grasp to the verified release: an object is carried
+    path: trajectory.Trajectory | None = None
+    gripper_m: float | None = None  # the opening asked for last
+    after_back_off: Phase = Phase.HOME
+    tried: tuple[Recovery, ...] = ()
+    turn_next: bool = False
+    prefer: int | None = None
+    avoid: frozenset[int] = frozenset()
+    attempts: dict[int, int] = field(default_factory=dict)
+    placed: int = 0
+    consecutive: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
+    empty_since_s: float | None = None
+    steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
+    last_grip: str = ""
+    grasp_z_m: float = 0.0
+    code: Code | None = None
+    message: str = ""
+
+
+class Executor:
+    """One task from its start to its end. `tick` at 20 Hz, `on_state` at every state, `on_actions` per policy reply."""
+
+    def __init__(
+        self, config: ExecutorConfig, plan: PlannerConfig, state: RobotState, max_objects: int, used_points: set[int]
+    ):
+        """`used_points` outlives the task: where objects were released in the box; the executor adds to it."""
+        self.config, self.plan_config = config, plan
+        self.max_objects, self.used_points = max_objects, used_points
+        self.run = Run()
+        if self._holds(state):  # what the last task left in the fingers is placed first
+            self.run.grasp_z_m = cell.CUBE_SIZE_M / 2
+            self.run.place = planner.plan_place(None, used_points)
+            self._enter(Phase.LIFT, state)
+        else:
+            self._enter(Phase.BACK_OFF, state)
+
+    # -- what others read -------------------------------------------------------------------------------------------
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is wanted; then `run.code` is set."""
+        return self.run.phase is Phase.DONE
+
+    @property
+    def attempted(self) -> int:
+        """Objects for which at least one grasp was begun."""
+        return len(self.run.attempts)
+
+    @property
+    def carrying(self) -> bool:
+        """Whether the task believes that an object is in the fingers."""
+        return self.run.place is not None
+
+    @property
+    def level(self) -> int:
+        """Execution level for the feedback: 0 normal, 2 trying differently, 3 giving up."""
+        return 3 if self.run.phase is Phase.DIAGNOSE else 2 if self.run.consecutive else 0
+
+    # -- inputs -----------------------------------------------------------------------------------------------------
+    def on_state(self, state: RobotState) -> None:
+        """Watch the fingers at the rate of the states: an object lost on the way is a failure at once."""
+        run = self.run
+        if self.carrying and run.phase not in (Phase.RELEASE, Phase.DIAGNOSE, Phase.DONE):
+            run.steady = 0 if self._holds(state) else run.steady + 1
+            if run.steady >= 3:
+                self.fail("grasp_lost", state, f"width {state.gripper_width_m * 1e3:.1f} mm while carrying")
+
+    def on_actions(self, actions: np.ndarray, state: RobotState) -> None:
+        """The policy's vote (last column, first step): it asks, `skills` grants."""
+        run, vote = self.run, float(actions[0, -1])
+        tool = kinematics.pose_base_link_tool(state.q_commanded_rad)[:3, 3]
+        speed = float(np.linalg.norm(kinematics.jacobian(state.q_commanded_rad)[:3] @ state.qd_commanded_rad_s))
+        if run.phase is Phase.PICK:
+            grant = skills.grant_close(vote, run.pick.target, tool, speed)
+            if grant:
+                run.grasp_z_m = float(tool[2])
+                run.attempts[run.pick.object_id] = run.attempts.get(run.pick.object_id, 0) + 1
+                self._enter(Phase.GRASP, state)
+        elif run.phase is Phase.PLACE:
+            grant = skills.grant_open(vote, run.place.target, tool, speed)
+            if grant:
+                self._enter(Phase.RELEASE, state)
+        else:
+            return
+        run.last_grip = grant.reason
+
+    def fail(self, name: str, state: RobotState, detail: str) -> None:
+        """L1 failed: count it, then L2 (a different action), or L3 after too many in a row."""
+        run = self.run
+        if run.phase in (Phase.DIAGNOSE, Phase.DONE):
+            return
+        carrying = self.carrying and name != "grasp_lost" and self._holds(state)
+        run.consecutive += 1
+        l3 = run.consecutive >= self.config.failures_max
+        chosen = None if l3 else recovery.choose(name, carrying, run.tried)
+        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, chosen.value if chosen else "diagnose"))
+        if l3:
+            run.code = Code.POLICY_UNAVAILABLE if name == "policy_unavailable" else Code.L3_FAILURE
+            run.message = f"{run.consecutive} consecutive failures, last: {name} in {run.phase.value} ({detail})"
+            self._enter(Phase.DIAGNOSE, state)
+            return
+        run.tried = (*run.tried, chosen)
+        if carrying:
+            if chosen is Recovery.OTHER_POINT:
+                run.place = planner.plan_place(None, self.used_points | {run.place.point})
+            run.after_back_off = Phase.ABOVE
+        else:
+            run.place = None
+            run.after_back_off = Phase.ABOVE if chosen is Recovery.FROM_ABOVE and run.pick else Phase.HOME
+            run.turn_next = chosen is Recovery.OTHER_YAW
+            if run.pick is not None:
+                run.prefer = run.pick.object_id
+                if chosen is Recovery.OTHER_OBJECT:
+                    run.avoid, run.prefer, run.tried = run.avoid | {run.pick.object_id}, None, ()
+        self._enter(Phase.BACK_OFF, state)
+
+    def tick(self, state: RobotState, estimate: Estimate | None) -> Motion:
+        """One 20 Hz step. A phase that cannot plan its path has failed; it does not raise.
+
+        A phase that ends without a command gives way to the next one within the same step: the guard hears of the
+        next motion, or of braking, before the silence of the last command source counts.
+        """
+        self._watch_perception(state, estimate)
+        motion = Motion()
+        for _ in range(3):
+            phase = self.run.phase
+            if phase is Phase.DONE:
+                break
+            try:
+                motion = getattr(self, f"_{phase.value}")(state, estimate) or self._follow(state)
+            except KinematicsError as error:
+                self.fail("path_infeasible", state, str(error))
+                motion = Motion()
+            if self.run.phase is phase or motion.waypoints_rad is not None:
+                break
+        degraded = estimate is not None and estimate.mode is EstimateMode.DEGRADED
+        return replace(motion, speed=self.config.degraded_speed) if degraded and motion.policy_target else motion
+
+    # -- phases -----------------------------------------------------------------------------------------------------
+    def _observe(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run, waited = self.run, state.stamp_s - self.run.entered_s
+        if estimate is not None and estimate.mode is EstimateMode.NOMINAL:
+            run.seen.add(estimate.observation_id)
+        if len(run.seen) < 3:  # older ones may show the arm in the way
+            if waited > self.config.observe_deadline_s:
+                self._finish(Code.PERCEPTION_LOST, f"no usable estimate within {waited:.1f} s: check camera and perception")
+            return None
+        if self.max_objects and run.placed >= self.max_objects:
+            self._finish(Code.OK, f"{run.placed} objects placed, as asked")
+            return None
+        objects = planner.in_tray(estimate, self.plan_config)
+        if not objects:
+            if run.empty_since_s is None:
+                run.empty_since_s = state.stamp_s
+            if state.stamp_s - run.empty_since_s >= self.config.tray_empty_s:
+                done = run.placed > 0
+                self._finish(Code.OK if done else Code.EMPTY_TRAY,
+                             f"tray empty, {run.placed} placed" if done else "no object is seen in the tray: fill it")
+            return None
+        run.empty_since_s = None
+        fresh = [o for o in objects if o.age_s <= 0.3]
+        if not fresh:
+            if waited > self.config.observe_deadline_s:
+                self._finish(Code.PERCEPTION_LOST, "objects known, none measured: check the view of the tray")
+            return None
+        self._choose(fresh, state)
+        return None
+
+    def _choose(self, objects: list[ObjectEstimate], state: RobotState) -> None:
+        run, ids = self.run, {o.object_id for o in objects}
+        old_m = run.pick.target.position_m[:2] if run.pick else None
+        prefer = run.prefer if run.prefer in ids else None
+        if run.prefer is not None and prefer is None:  # the track changed its number: the nearest object is meant
+            prefer = min(objects, key=lambda o: np.linalg.norm(o.position_m[:2] - old_m)).object_id
+        tool = kinematics.pose_base_link_tool(state.q_rad)[:3, 3]
+        plan, unreachable = planner.plan_pick(objects, tool, self.plan_config, prefer, run.avoid, run.turn_next)
+        if plan is None:
+            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them nearer to the tray's middle")
+            return
+        if old_m is None or np.linalg.norm(plan.target.position_m[:2] - old_m) > self.config.target_moved_m:
+            run.tried = ()
+        run.pick = plan
+        self._enter(Phase.TURN if abs(plan.target.yaw_rad) > 0.8 else Phase.PICK, state)
+
+    def _turn(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        if self.run.path is None:
+            pose = kinematics.pose_base_link_tool(state.q_commanded_rad)
+            turned = planner.ik_down(*pose[:3, 3], self.run.pick.target.yaw_rad)
+            self.run.path = self._joint_move(state, turned)
+        return self._then(state, Phase.PICK)
+
+    def _above(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        if run.path is None:
+            target = run.place.target if run.place else run.pick.target
+            run.path = self._joint_move(state, planner.q_above(target, self.config.clear_z_m))
+        return self._then(state, Phase.PLACE if run.place is not None else Phase.PICK)
+
+    def _pick(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        self._follow_object(state, estimate)
+        if run.phase is not Phase.PICK or self._late(state, self.config.policy_deadline_s, run.last_grip):
+            return None
+        return Motion(policy_target=run.pick.target, gripper_m=self._grip(self.plan_config.opening_m))
+
+    def _grasp(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        if run.path is None:
+            run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
+        motion = self._follow(state, gripper_m=self._grip(0.0))
+        elapsed = state.stamp_s - run.entered_s
+        run.steady = run.steady + 1 if self._holds(state) else 0
+        if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
+            run.place = planner.plan_place(estimate, self.used_points)
+            self._enter(Phase.LIFT, state)
+        elif elapsed > self.config.gripper_deadline_s:
+            self.fail("grasp_empty", state, f"width {state.gripper_width_m * 1e3:.1f} mm after closing")
+        return motion
+
+    def _lift(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        z = float(kinematics.pose_base_link_tool(state.q_rad)[2, 3])
+        if run.path is None:
+            if not self._still(state):
+                return self._braking(state)
+            run.path = self._straight_up(state, self.config.lift_z_m)
+        if self._arrived(state):
+            if skills.pick_done(state.gripper_width_m, True, z, run.grasp_z_m):
+                self._enter(Phase.PLACE, state)
+            else:
+                self.fail("grasp_lost", state, f"width {state.gripper_width_m * 1e3:.1f} mm at height {z:.3f} m")
+            return None
+        self._late(state, self.config.move_deadline_s)
+        return None
+
+    def _place(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        if self._late(state, self.config.policy_deadline_s, self.run.last_grip):
+            return None
+        return Motion(policy_target=self.run.place.target, gripper_m=self._grip(0.0))
+
+    def _release(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        if run.path is None:
+            run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
+        over_box = cell.BOX.contains(kinematics.pose_base_link_tool(state.q_rad)[:2, 3], margin_m=cell.CUBE_SIZE_M / 2)
+        opening = self._grip(self.plan_config.opening_m) if run.path.over(state.stamp_s) else None
+        motion = self._follow(state, gripper_m=opening)
+        run.steady = run.steady + 1 if skills.released(state.gripper_width_m, self._closed(state)) else 0
+        if run.steady >= 2 and over_box:
+            run.placed += 1
+            self.used_points.add(run.place.point)
+            run.place = None
+            run.consecutive, run.tried, run.prefer, run.turn_next, run.avoid = 0, (), None, False, frozenset()
+            self._enter(Phase.RETREAT, state)
+        elif state.stamp_s - run.entered_s > self.config.gripper_deadline_s:
+            self.fail("release_unverified", state, f"width {state.gripper_width_m * 1e3:.1f} mm after opening")
+        return motion
+
+    def _retreat(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        if self.run.path is None:
+            self.run.path = self._straight_up(state, self.config.clear_z_m)
+        return self._then(state, Phase.HOME)
+
+    def _home(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        if run.path is None:
+            run.path = self._joint_move(state, cell.HOME_Q_RAD)
+        return self._then(state, Phase.OBSERVE)
+
+    def _back_off(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        run = self.run
+        if run.path is None:
+            if not self._still(state):
+                return self._braking(state)
+            run.path = self._straight_up(state, self.config.clear_z_m)
+        motion = self._then(state, run.after_back_off)
+        opening = None if run.place else self._grip(self.plan_config.opening_m)
+        return replace(motion or self._follow(state), gripper_m=opening)
+
+    def _blind(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        if estimate is not None and estimate.mode is not EstimateMode.LOST:
+            self.fail("target_lost", state, "perception was lost and came back")
+        elif state.stamp_s - self.run.entered_s > self.config.blind_limit_s:
+            self._finish(Code.PERCEPTION_LOST, f"no estimate for {self.config.blind_limit_s:.0f} s: check camera and perception")
+        return self._braking(state)
+
+    def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
+        if self._still(state) and state.at_rest:
+            self._finish(self.run.code, self.run.message)
+        return self._braking(state)
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+    def _enter(self, phase: Phase, state: RobotState) -> None:
+        run = self.run
+        run.phase, run.entered_s, run.path, run.steady = phase, state.stamp_s, None, 0
+        run.gripper_m, run.last_grip = None, ""
+        if phase is Phase.OBSERVE:
+            run.seen, run.empty_since_s = set(), None
+
+    def _finish(self, code: Code, message: str) -> None:
+        self.run.phase, self.run.code, self.run.message, self.run.path = Phase.DONE, code, message, None
+
+    def _watch_perception(self, state: RobotState, estimate: Estimate | None) -> None:
+        blind = estimate is None or estimate.mode is EstimateMode.LOST
+        if blind and self.run.phase not in (Phase.OBSERVE, Phase.BLIND, Phase.DIAGNOSE, Phase.DONE):
+            if estimate is None and self.run.phase in (Phase.BACK_OFF, Phase.HOME):
+                return  # getting out of the camera's way needs no camera; OBSERVE then waits for it
+            self._enter(Phase.BLIND, state)
+
+    def _follow_object(self, state: RobotState, estimate: Estimate | None) -> None:
+        """Keep the target on its object while it is measured; fail when it is gone or has moved away."""
+        run, plan = self.run, self.run.pick
+        o = next((o for o in estimate.objects if o.object_id == plan.object_id), None) if estimate else None
+        if o is None or o.age_s > self.config.target_age_max_s:
+            self.fail("target_lost", state, "track ended" if o is None else f"unmeasured for {o.age_s:.2f} s")
+            return
+        moved = float(np.linalg.norm(o.position_m[:2] - plan.target.position_m[:2]))
+        if moved > self.config.target_moved_m:
+            self.fail("target_moved", state, f"{moved * 1e3:.0f} mm from where it was chosen")
+
+    def _late(self, state: RobotState, deadline_s: float, detail: str = "") -> bool:
+        late = state.stamp_s - self.run.entered_s > deadline_s
+        if late:
+            self.fail("step_deadline", state, f"{self.run.phase.value} not done in {deadline_s:.1f} s" + (detail and f": {detail}"))
+        return late
+
+    def _then(self, state: RobotState, phase: Phase) -> Motion | None:
+        """Follow the path; go on to `phase` on arrival, fail when late."""
+        motion = self._follow(state)
+        if self._arrived(state):
+            self._enter(phase, state)
+        else:
+            self._late(state, self.config.move_deadline_s)
+        return motion
+
+    def _follow(self, state: RobotState, gripper_m: float | None = None) -> Motion:
+        path = self.run.path
+        if path is None:
+            return Motion(gripper_m=gripper_m)
+        if np.abs(path.q_rad(state.stamp_s) - state.q_commanded_rad).max() > self.config.diverged_rad:
+            self.run.path = None  # refused or braked meanwhile: planned anew from where the arm is
+            return Motion(gripper_m=gripper_m)
+        return Motion(path.waypoints(state.stamp_s, self.config.window, PERIOD_S), gripper_m=gripper_m)
+
+    def _arrived(self, state: RobotState) -> bool:
+        path = self.run.path
+        return (
+            path is not None and path.over(state.stamp_s)
+            and bool(np.abs(path.goal_q_rad - state.q_rad).max() < self.config.arrived_rad)
+        )
+
+    def _braking(self, state: RobotState) -> Motion:
+        path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
+        return Motion() if self._still(state) else Motion(path.waypoints(state.stamp_s, self.config.window, PERIOD_S))
+
+    def _straight_up(self, state: RobotState, z_m: float) -> trajectory.Trajectory:
+        pose = kinematics.pose_base_link_tool(state.q_commanded_rad)
+        goal = np.array([*pose[:2, 3], max(z_m, float(pose[2, 3]))])
+        yaw = float(np.arctan2(pose[1, 0], pose[0, 0]))
+        c = self.config
+        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, c.tool_velocity_m_s, c.tool_acceleration_m_s2)
+
+    def _joint_move(self, state: RobotState, goal_q_rad: np.ndarray) -> trajectory.Trajectory:
+        c = self.config
+        return trajectory.joint_move(
+            state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, goal_q_rad,
+            c.joint_velocity_rad_s, c.joint_acceleration_rad_s2,
+        )
+
+    def _grip(self, width_m: float) -> float | None:
+        """The opening to command, once per phase (the agent repeats it until the guard reports it)."""
+        changed = self.run.gripper_m != width_m
+        self.run.gripper_m = width_m
+        return width_m if changed else None
+
+    @staticmethod
+    def _still(state: RobotState) -> bool:
+        return bool(np.abs(state.qd_commanded_rad_s).max() < 0.02)
+
+    @staticmethod
+    def _closed(state: RobotState) -> bool:
+        return state.gripper_commanded_m < 0.02
+
+    def _holds(self, state: RobotState) -> bool:
+        return skills.grasp_verified(state.gripper_width_m, self._closed(state))
