@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from steadyhand import diagnosis, faults, planner, policy_io, trajectory, ur5
+from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
 from steadyhand.executor import POLICY_PHASES, Executor, ExecutorConfig, Motion, Phase
-from steadyhand.planner import PlannerConfig, check_ranges, described
+from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
 from steadyhand.task import Code, Decision, Feedback, Goal, Gripper, Inputs, PolicyReply, PolicyRequest, Result
 from steadyhand.trace import Record
@@ -249,7 +250,9 @@ class Agent:
         for verdict in inputs.verdicts:
             self._record("verdict", inputs.now_s, trace_id=verdict.trace_id, accepted=verdict.accepted,
                          reason=verdict.reason, detail=verdict.detail)
-            if verdict.accepted:
+            if verdict.trace_id.startswith(f"{self._prefix}-g"):
+                self.counters["gripper_refused"] += not verdict.accepted  # repeated by itself until it takes
+            elif verdict.accepted:
                 self._refused_in_a_row = 0
             else:
                 self._refused_in_a_row += 1

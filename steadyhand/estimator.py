@@ -16,8 +16,8 @@ from filterpy.kalman import KalmanFilter
 from scipy.optimize import linear_sum_assignment
 
 from steadyhand import cell, faults, kinematics, skills
+from steadyhand.config import check_ranges, described
 from steadyhand.median_filter import QUARTER_TURN_RAD, PoseMedian, wrap_quarter_turn
-from steadyhand.planner import check_ranges, described
 from steadyhand.types import Detection, Detections, Estimate, EstimateMode, Fault, ObjectEstimate, RobotState
 
 
@@ -41,10 +41,10 @@ class EstimatorConfig:
     yaw_std_rad: float = described(0.06, "standard deviation of a measured yaw", "rad", 0.001, 1.0)
     measurement_std_min_m: float = described(0.002, "a detection is never trusted better than this", "m", 1e-4, 0.05)
     median_window: int = described(5, "images of the median; odd; its delay is half of it", "", 1, 15)
-    camera_x_m: float = described(float(cell.TRAY.centre_m[0]), "camera position in base_link", "m", -2.0, 2.0)
-    camera_y_m: float = described(float(cell.TRAY.centre_m[1]), "camera position in base_link", "m", -2.0, 2.0)
-    camera_z_m: float = described(1.0, "camera position in base_link", "m", 0.2, 3.0)
-    arm_radius_m: float = described(0.09, "half width of what the arm hides", "m", 0.01, 0.3)
+    camera_x_m: float = described(1.05, "camera position in base_link", "m", -2.0, 2.0)
+    camera_y_m: float = described(-0.10, "camera position in base_link", "m", -2.0, 2.0)
+    camera_z_m: float = described(0.85, "camera position in base_link", "m", 0.2, 3.0)
+    arm_radius_m: float = described(0.08, "half width of what the arm hides", "m", 0.01, 0.3)
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
+from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
-from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig, check_ranges, described
+from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig
 from steadyhand.policy_io import PERIOD_S, Target
 from steadyhand.recovery import Recovery
 from steadyhand.task import Code, Failure

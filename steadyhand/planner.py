@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from steadyhand import cell, kinematics, skills, ur5
+from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
 from steadyhand.policy_io import Target, tool_yaw
 from steadyhand.types import Estimate, ObjectEstimate, Skill
@@ -16,20 +17,6 @@ RELEASE_POINTS = 9
 FINGER_THICKNESS_M, FINGER_WIDTH_M = 0.012, 0.022  # of the cell's gripper; the fingers open along the tool's x axis
 QUARTER_TURN_RAD = math.pi / 2
 ABOVE_Z_M = 0.20  # reach is checked here and at the grasp: between them the tool moves straight down
-
-
-def described(default, doc: str, unit: str, low: float, high: float):
-    """A dataclass field that knows its description, unit and range."""
-    return field(default=default, metadata={"doc": doc, "unit": unit, "min": low, "max": high})
-
-
-def check_ranges(config) -> None:
-    """ValueError naming the first field outside its range; NaN is outside."""
-    for name, spec in config.__dataclass_fields__.items():
-        if "min" in spec.metadata:
-            value = getattr(config, name)
-            if not spec.metadata["min"] <= value <= spec.metadata["max"]:
-                raise ValueError(f"{name} = {value}: give {spec.metadata['min']} to {spec.metadata['max']}")
 
 
 @dataclass(frozen=True)
