@@ -4,18 +4,15 @@ Optical frame as in ROS (REP-103): z forward, x right, y down; pixels (u, v) fro
 """
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import ConfigError
-from steadyhand_sim import robots, scene
+from steadyhand_sim import bullet, robots, scene
 from steadyhand_sim.look import Look
 from steadyhand_sim.snapshot import Snapshot
-from steadyhand_sim.world import import_pybullet
 
 NEAR_M, FAR_M = 0.1, 3.0
 FOOTPRINT_MARGIN_M = 0.03
@@ -118,15 +115,11 @@ class Renderer:
     """Draws snapshots under one look. Frame noise depends on (look seed, snapshot.seq) only: same input, same bytes."""
 
     def __init__(self, look: Look | None = None, camera: CameraConfig | None = None, noise_seed: int = 0) -> None:
-        pybullet, bullet_client = import_pybullet()
         self.camera = camera or CameraConfig()
-        self._p = bullet_client.BulletClient(connection_mode=pybullet.DIRECT)
+        self._p = bullet.connect()
         self._noise_seed = noise_seed
-        with tempfile.NamedTemporaryFile("w", suffix=".urdf", prefix="steadyhand_ur5_", delete=False) as urdf:
-            urdf.write(robots.ur5_urdf())
-        self._robot = self._p.loadURDF(urdf.name, useFixedBase=True)
-        os.unlink(urdf.name)
-        index = {self._p.getJointInfo(self._robot, j)[1].decode(): j for j in range(self._p.getNumJoints(self._robot))}
+        self._robot = bullet.load_ur5(self._p)
+        index = bullet.joint_indices(self._p, self._robot)
         self._arm = [index[name] for name in ur5.JOINT_NAMES]
         self._fingers = [index[name] for name in robots.FINGER_JOINTS]
         self._fixed = {}
@@ -136,10 +129,9 @@ class Renderer:
                 self._fixed.setdefault(box.role, []).append(self._body(*seen))
         self._cubes = [self._body((0, 0, -1.0), [cell.CUBE_SIZE_M / 2] * 3) for _ in range(cell.MAX_CUBES)]
         self._distractors: list[int] = []
-        projection = self._p.computeProjectionMatrixFOV(
+        self._projection = self._p.computeProjectionMatrixFOV(
             self.camera.vertical_fov_deg, self.camera.width / self.camera.height, NEAR_M, FAR_M
         )
-        self._projection = projection
         self.set_look(look or Look())
 
     def close(self) -> None:

@@ -4,31 +4,19 @@ Same config and seed: bit-identical. All poses are in `base_link`, the table top
 """
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from steadyhand import cell, ur5
-from steadyhand.errors import ConfigError, DependencyMissing
-from steadyhand_sim import robots, scene, scoring
+from steadyhand.errors import ConfigError
+from steadyhand_sim import bullet, robots, scene, scoring
 from steadyhand_sim.gripper import Gripper
 from steadyhand_sim.motor_model import MotorModel, MotorParameters
 from steadyhand_sim.snapshot import Snapshot
 
 JOINT_TORQUE_NM = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0)  # UR5 size 3 and size 1 joints, largest torque
-BRAKE_TORQUE_NM = 330.0
-
-
-def import_pybullet():
-    """PyBullet, or DependencyMissing that says how to get it."""
-    try:
-        import pybullet
-        import pybullet_utils.bullet_client as bullet_client
-    except ImportError as error:
-        raise DependencyMissing("the simulated cell needs pybullet: pip install 'steadyhand[sim]'") from error
-    return pybullet, bullet_client
+BRAKE_TORQUE_NM = (330.0,) * ur5.DOF
 
 
 @dataclass(frozen=True)
@@ -66,11 +54,7 @@ class World:
 
     def __init__(self, config: WorldConfig | None = None, seed: int = 0) -> None:
         self.config = config or WorldConfig()
-        pybullet, bullet_client = import_pybullet()
-        self._p = bullet_client.BulletClient(connection_mode=pybullet.DIRECT)
-        self._urdf = tempfile.NamedTemporaryFile("w", suffix=".urdf", prefix="steadyhand_ur5_", delete=False)
-        self._urdf.write(robots.ur5_urdf())
-        self._urdf.close()
+        self._p = bullet.connect()
         self.physics_period_s = 1.0 / self.config.physics_hz
         self._motor = MotorModel(self.config.motors, self.physics_period_s)
         self.reset(seed)
@@ -79,7 +63,6 @@ class World:
         """Free the physics client; harmless twice."""
         if self._p is not None:
             self._p.disconnect()
-            os.unlink(self._urdf.name)
             self._p = None
 
     def __enter__(self) -> World:
@@ -99,6 +82,7 @@ class World:
         self._load_robot()
         cubes = scene.sample_cubes(np.random.default_rng([seed, 1]), config.n_cubes if n_cubes is None else n_cubes)
         self._load_cubes(cubes)
+        self._brake_rad: np.ndarray | None = None
         self._target_rad = np.array(config.q_start_rad)
         self._target_rad_s = np.zeros(ur5.DOF)
         self._motor.reset(self._target_rad)
@@ -114,8 +98,8 @@ class World:
 
     def _load_robot(self) -> None:
         p = self._p
-        self._robot = p.loadURDF(self._urdf.name, useFixedBase=True)
-        index = {p.getJointInfo(self._robot, j)[1].decode(): j for j in range(p.getNumJoints(self._robot))}
+        self._robot = bullet.load_ur5(p)
+        index = bullet.joint_indices(p, self._robot)
         self._arm = [index[name] for name in ur5.JOINT_NAMES]
         self._tool_link = index["tool_fixed"]
         for joint, q in zip(self._arm, self.config.q_start_rad):
@@ -152,9 +136,15 @@ class World:
         """
         target = np.asarray(q_target_rad, dtype=float)
         duration_s = n_substeps * self.physics_period_s
-        velocity = (target - self._target_rad) / duration_s if qd_target_rad_s is None else np.asarray(qd_target_rad_s)
-        if target.shape != (ur5.DOF,) or not np.isfinite(target).all() or not np.isfinite(velocity).all():
-            raise ConfigError(f"q_target_rad={q_target_rad}, qd_target_rad_s={qd_target_rad_s}: give 6 finite values")
+        if target.shape != (ur5.DOF,) or not np.isfinite(target).all():
+            raise ConfigError(f"q_target_rad={q_target_rad}: give 6 finite values")
+        if qd_target_rad_s is None:
+            velocity = (target - self._target_rad) / duration_s
+        else:
+            velocity = np.asarray(qd_target_rad_s, dtype=float)
+            if velocity.shape != (ur5.DOF,) or not np.isfinite(velocity).all():
+                raise ConfigError(f"qd_target_rad_s={qd_target_rad_s}: give 6 finite values")
+        self._brake_rad = None
         start, start_velocity = self._target_rad, self._target_rad_s
         acceleration = (velocity - start_velocity) / duration_s
         for k in range(1, n_substeps + 1):
@@ -165,24 +155,33 @@ class World:
         self._target_rad, self._target_rad_s = target, velocity
 
     def _substep(self, r_rad: np.ndarray, rd_rad_s: np.ndarray, rdd_rad_s2: np.ndarray) -> None:
-        p = self._p
         # The motors continue from where physics put the arm, so that a contact is felt and nothing winds up.
         self._motor.q_rad, self._motor.qd_rad_s = self.q_rad, self.qd_rad_s
         wanted = self._motor.step(r_rad, rd_rad_s, rdd_rad_s2)
-        p.setJointMotorControlArray(
-            self._robot, self._arm, p.VELOCITY_CONTROL,
-            targetVelocities=((wanted - self.q_rad) / self.physics_period_s).tolist(), forces=JOINT_TORQUE_NM,
+        self._drive((wanted - self.q_rad) / self.physics_period_s, JOINT_TORQUE_NM)
+
+    def _drive(self, velocity_rad_s: np.ndarray, torque_limit_nm: tuple[float, ...]) -> None:
+        """One physics period with the joints driven at a velocity, as far as the torques reach."""
+        if self._push_steps > 0:
+            self._push_steps -= 1
+            position, _ = self.tool_pose()
+            self._p.applyExternalForce(
+                self._robot, self._tool_link, self._push_n.tolist(), position.tolist(), self._p.WORLD_FRAME
+            )
+        self._p.setJointMotorControlArray(
+            self._robot, self._arm, self._p.VELOCITY_CONTROL, targetVelocities=velocity_rad_s.tolist(),
+            forces=torque_limit_nm,
         )
-        self._advance()
+        self._p.stepSimulation()
+        self.n_steps += 1
+        self._read()
 
     def step_braked(self, n_substeps: int) -> None:
-        """Pass time with the joint brakes engaged: the arm is held where it is, targets are forgotten."""
+        """Pass time with the joint brakes engaged: the arm is held where it was when they fell, targets are forgotten."""
+        if self._brake_rad is None:
+            self._brake_rad = self.q_rad.copy()
         for _ in range(n_substeps):
-            self._p.setJointMotorControlArray(
-                self._robot, self._arm, self._p.VELOCITY_CONTROL, targetVelocities=[0.0] * ur5.DOF,
-                forces=[BRAKE_TORQUE_NM] * ur5.DOF,
-            )
-            self._advance()
+            self._drive((self._brake_rad - self.q_rad) / self.physics_period_s, BRAKE_TORQUE_NM)
         self._motor.reset(self.q_rad)
         self._target_rad, self._target_rad_s = self.q_rad.copy(), np.zeros(ur5.DOF)
 
@@ -251,17 +250,6 @@ class World:
     def push_tool(self, force_n: np.ndarray, duration_s: float) -> None:
         """A hand pushes the gripper with a force (3,) in `base_link` for a while from now on."""
         self._push_n, self._push_steps = np.asarray(force_n, dtype=float), round(duration_s / self.physics_period_s)
-
-    def _advance(self) -> None:
-        if self._push_steps > 0:
-            self._push_steps -= 1
-            position, _ = self.tool_pose()
-            self._p.applyExternalForce(
-                self._robot, self._tool_link, self._push_n.tolist(), position.tolist(), self._p.WORLD_FRAME
-            )
-        self._p.stepSimulation()
-        self.n_steps += 1
-        self._read()
 
     def move_object(self, index: int, position_m: np.ndarray, yaw_rad: float) -> None:
         """Put a cube somewhere else, at rest (fault injection)."""

@@ -1,0 +1,53 @@
+"""PyBullet, imported late and connected quietly."""
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from steadyhand.errors import DependencyMissing
+from steadyhand_sim import robots
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Bullet's C code prints a banner to stdout and stderr, where our callers expect JSON and log lines only."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), 1)
+        os.dup2(null.fileno(), 2)
+        try:
+            yield
+        finally:
+            for copy, fd in zip(saved, (1, 2)):
+                os.dup2(copy, fd)
+                os.close(copy)
+
+
+def connect():
+    """A PyBullet client of its own, without window; raises DependencyMissing that says how to get PyBullet."""
+    try:
+        with _quiet():
+            import pybullet
+            import pybullet_utils.bullet_client as bullet_client
+
+            return bullet_client.BulletClient(connection_mode=pybullet.DIRECT)
+    except ImportError as error:
+        raise DependencyMissing("the simulated cell needs pybullet: pip install 'steadyhand[sim]'") from error
+
+
+def load_ur5(client) -> int:
+    """Load the generated arm with its gripper, fixed at the origin; returns the body."""
+    with tempfile.NamedTemporaryFile("w", suffix=".urdf", prefix="steadyhand_ur5_") as urdf:
+        urdf.write(robots.ur5_urdf())
+        urdf.flush()
+        return client.loadURDF(urdf.name, useFixedBase=True)
+
+
+def joint_indices(client, body: int) -> dict[str, int]:
+    """Index of every joint by name; a link has the index of the joint before it."""
+    return {client.getJointInfo(body, j)[1].decode(): j for j in range(client.getNumJoints(body))}
