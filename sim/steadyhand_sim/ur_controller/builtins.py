@@ -245,7 +245,8 @@ class Builtins:
     def __init__(self, controller: URController):
         self._motion = _public(MotionBuiltins(controller))
         self._rest = _public(StateBuiltins(controller)) | _public(IoBuiltins(controller))
-        self._rest["zero_ftsensor"] = _nothing
+        # called by the stock control script at its start and on a stop; force mode itself is not emulated
+        self._rest |= {"zero_ftsensor": _nothing, "end_force_mode": _nothing, "force_mode_set_damping": _force_damping}
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Name -> function, for a main program."""
@@ -270,4 +271,10 @@ def _inverse(pose: np.ndarray, q_near_rad: np.ndarray, tcp: np.ndarray) -> np.nd
 
 
 def _nothing() -> None:
-    """zero_ftsensor: no force sensor is modelled."""
+    """zero_ftsensor: no force sensor is modelled. end_force_mode: there is never one to end."""
+
+
+def _force_damping(damping: float) -> None:
+    """force_mode_set_damping: checked, without effect."""
+    if not 0.0 <= damping <= 1.0:
+        raise ValueError(f"damping {damping!r} is outside 0..1")
