@@ -1,24 +1,24 @@
-"""World, controller and camera state together: one `after_cycle` per control cycle. No socket, no clock."""
+"""World, controller and camera state together, and what the score socket may ask of them. No socket, no clock."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from steadyhand.errors import ConfigError
 from steadyhand_sim import faults
 from steadyhand_sim.snapshot import CAMERA_STATES, Snapshot
+from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.world import World
 
 MAX_EVENTS = 200
 
 
 class SimulatedCell:
-    """What the score socket speaks to. `controller` is a `URController`; `feedback` switches its servers' output."""
+    """The cell as one thing: snapshots for the camera, faults for the tests, score and state for the summary."""
 
     def __init__(
-        self, world: World, controller: Any, look_seed: int, look_split: str, schedule: Sequence[faults.TimedFault] = ()
+        self, world: World, controller: URController, look_seed: int, look_split: str, schedule: Sequence[faults.TimedFault] = ()
     ) -> None:
         self.world, self.controller = world, controller
         self._look = (look_seed, look_split)
@@ -26,9 +26,9 @@ class SimulatedCell:
         self._seq = 0
         self._pending = deque(sorted(schedule, key=lambda f: f.time_s))
         self._events: deque[dict] = deque(maxlen=MAX_EVENTS)
-        self.feedback = True
-        self.stall_s = 0.0
-        self.loop: dict[str, float] = {}
+        self.feedback = True  # whether the controller's servers send their state packages
+        self.stall_s = 0.0  # the loop sleeps this long before its next cycle, then clears it
+        self.loop_state: Callable[[], dict] = dict  # set by the process that runs the loop
 
     def snapshot(self) -> Snapshot:
         """The scene as the camera gets it: a frozen camera gets the same one again."""
@@ -80,13 +80,20 @@ class SimulatedCell:
             return {"faults": {n: sorted(spec.parameters) for n, spec in faults.FAULTS.items()}}
         if request.get("get") == "state" or "state" in request:
             return {"state": self._state()}
-        raise ConfigError(f"request {request!r}: give \"get\": score, state or faults; or \"fault\": name".replace("'", ""))
+        raise ConfigError(f"request {str(request)[:200]}: give get=score, get=state, get=faults or fault=NAME")
 
     def _state(self) -> dict:
         positions, quaternions = self.world.object_poses()
+        controller = self.controller
         return {
             "time_s": self.world.time_s, "seed": self.world.seed, "q_rad": self.world.q_rad.tolist(),
             "qd_rad_s": self.world.qd_rad_s.tolist(), "gripper_width_m": self.world.gripper_width,
             "position_m": positions.tolist(), "quaternion_xyzw": quaternions.tolist(), "camera": self._camera,
-            "feedback": self.feedback, "events": list(self._events), "loop": self.loop,
+            "feedback": self.feedback, "events": list(self._events), "loop": self.loop_state(),
+            "controller": {
+                "cycle": controller.cycle, "robot_mode": controller.robot_mode.name,
+                "safety_mode": controller.safety_mode.name, "runtime_state": controller.runtime_state.name,
+                "program": controller.program_name, "digital_outputs": controller.digital_outputs,
+                "counters": controller.counters, "messages": [text for _, text in controller.messages][-20:],
+            },
         }
