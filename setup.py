@@ -65,6 +65,7 @@ setup(
         ("share/ament_index/resource_index/packages", ["resource/steadyhand"]),
         ("share/steadyhand", ["package.xml"]),
         ("share/steadyhand/launch", sorted(str(p.relative_to(ROOT)) for p in (ROOT / "launch").glob("*.launch.xml"))),
+        ("share/steadyhand/urscript", ["firmware_bridge/urscript/steadyhand.script"]),
         ("share/steadyhand/config", sorted(str(p.relative_to(ROOT)) for p in (ROOT / "config").glob("*.yaml"))),
     ],
     entry_points={

@@ -1,0 +1,144 @@
+"""The controller program as it is uploaded: `render(token, config)` fills in one arming's values.
+
+Registers and states are documented in `firmware_bridge/urscript/PROTOCOL.md`; the names here are the ones to use.
+"""
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from pathlib import Path
+
+from steadyhand import ur5
+from steadyhand.errors import ConfigError, DependencyMissing
+
+# Inputs, one atomic RTDE package: integer registers and the first of six double registers.
+IN_HEARTBEAT, IN_TOKEN, IN_COMMAND, IN_SEQUENCE = 24, 25, 26, 27
+IN_Q_FIRST = 24
+# Outputs, integer registers.
+OUT_STATE, OUT_SEQUENCE, OUT_TOKEN, OUT_LONGEST_SILENCE = 24, 25, 26, 27
+
+HEARTBEAT_MAX = 1_000_000_000  # the counter runs 1..HEARTBEAT_MAX, then 1 again: no sum of it leaves 32 bits
+TOKEN_MAX = 2**31 - 1
+
+
+class Command(IntEnum):
+    """Input register 26."""
+
+    HOLD = 0
+    SERVO = 1
+    STOP = 2
+
+
+class ProgramState(IntEnum):
+    """Output register 24. From 3 on the program has stopped the arm and halted."""
+
+    WAITING = 0  # for the first heartbeat that changes, with the right token
+    READY = 1
+    SERVOING = 2
+    STOPPED_HEARTBEAT = 3
+    STOPPED_TOKEN = 4
+    HALTED_ON_COMMAND = 5
+    STOPPED_RESUMED = 6
+    STOPPED_SETPOINT = 7  # not a number, too far from the target at first, or a jump no joint can make
+    STOPPED_NO_HEARTBEAT = 8  # none came after the upload
+    STOPPED_COMMAND = 9  # unknown command
+
+    @property
+    def ended(self) -> bool:
+        """True when the program executes nothing any more."""
+        return self >= ProgramState.STOPPED_HEARTBEAT
+
+
+def next_heartbeat(counter: int) -> int:
+    """The heartbeat after `counter` (0 before the first)."""
+    return counter % HEARTBEAT_MAX + 1
+
+
+@dataclass(frozen=True)
+class ProgramConfig:
+    """Values of the controller program, each with its accepted range; reasons in PROTOCOL.md."""
+
+    heartbeat_period_s: float = ur5.SERVO_PERIOD_CB3_S  # of the guard's loop
+    heartbeat_timeout_s: float = 0.040
+    first_heartbeat_timeout_s: float = 2.0
+    servo_lookahead_s: float = 0.05
+    servo_gain: float = 500.0
+    stop_deceleration_rad_s2: float = 8.0
+    first_setpoint_tolerance_rad: float = 0.01
+    qd_max_rad_s: float = float(ur5.QD_MAX_RAD_S.max())
+    setpoint_margin: float = 1.25
+
+    RANGES = {
+        "heartbeat_period_s": (0.002, 0.010),
+        "heartbeat_timeout_s": (0.020, 0.200),
+        "first_heartbeat_timeout_s": (0.1, 30.0),
+        "servo_lookahead_s": (0.03, 0.2),  # script manual, servoj
+        "servo_gain": (100.0, 2000.0),  # script manual, servoj
+        "stop_deceleration_rad_s2": (2.0, 10.0),
+        "first_setpoint_tolerance_rad": (0.0005, 0.05),
+        "qd_max_rad_s": (0.05, 2 * math.pi),
+        "setpoint_margin": (1.0, 2.0),
+    }
+
+    def __post_init__(self):
+        for field in fields(self):
+            value, (low, high) = getattr(self, field.name), self.RANGES[field.name]
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+                raise ConfigError(f"{field.name}={value!r}: give a number from {low} to {high}")
+        if self.heartbeat_timeout_s < 2.5 * self.heartbeat_period_s:
+            raise ConfigError(
+                f"heartbeat_timeout_s={self.heartbeat_timeout_s}: at least 2.5 heartbeats of {self.heartbeat_period_s} s"
+            )
+
+    @property
+    def heartbeat_jump_max(self) -> int:
+        """Heartbeats between two cycles of the program that a late network may cause; more means it was paused.
+
+        A silence that just stays below the timeout ends in a burst of as many heartbeats as fit into the timeout.
+        """
+        return math.ceil(self.heartbeat_timeout_s / self.heartbeat_period_s - 1e-6)
+
+    @property
+    def step_max_rad(self) -> float:
+        """Largest step of one joint in one heartbeat."""
+        return self.qd_max_rad_s * self.heartbeat_period_s * self.setpoint_margin
+
+
+def render(token: int, config: ProgramConfig = ProgramConfig()) -> str:
+    """The program text of one arming. Raises ConfigError for a token outside 1..2^31-1."""
+    if isinstance(token, bool) or not isinstance(token, int) or not 1 <= token <= TOKEN_MAX:
+        raise ConfigError(f"token={token!r}: give a whole number from 1 to {TOKEN_MAX}")
+    values = {
+        "TOKEN": token,
+        "HEARTBEAT_TIMEOUT_S": float(config.heartbeat_timeout_s),
+        "FIRST_HEARTBEAT_TIMEOUT_S": float(config.first_heartbeat_timeout_s),
+        "HEARTBEAT_MAX": HEARTBEAT_MAX,
+        "HEARTBEAT_JUMP_MAX": config.heartbeat_jump_max,
+        "LOOKAHEAD_S": float(config.servo_lookahead_s),
+        "GAIN": float(config.servo_gain),
+        "STOP_DECELERATION": float(config.stop_deceleration_rad_s2),
+        "FIRST_SETPOINT_TOLERANCE": float(config.first_setpoint_tolerance_rad),
+        "STEP_MAX": config.step_max_rad,
+    }
+    text = program_path().read_text()
+    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
+    if wanted != set(values):
+        raise ConfigError(f"{program_path().name}: placeholders {sorted(wanted ^ set(values))} do not match this version")
+    # Fixed-point numbers: the manual shows no exponents.
+    shown = {k: str(v) if isinstance(v, int) else f"{v:.9f}" for k, v in values.items()}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: shown[match.group(1)], text)
+
+
+def program_path() -> Path:
+    """Where `steadyhand.script` lies: in the source tree, or in the installed share folder."""
+    candidates = (
+        Path(__file__).parents[1] / "urscript" / "steadyhand.script",
+        Path(sys.prefix) / "share" / "steadyhand" / "urscript" / "steadyhand.script",
+    )
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise DependencyMissing(f"steadyhand.script is in none of {', '.join(map(str, candidates))}: reinstall steadyhand")
