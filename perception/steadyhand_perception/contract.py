@@ -1,0 +1,149 @@
+"""What the model of object poses declares of itself, and the checks that refuse anything else (I10).
+
+`contract.json` lies beside `model.onnx`. It carries the hash of the model, the names, shapes and types of inputs and
+outputs, the nominal camera, the grid of the maps, the cube's size and the calibration of presence and deviation, so that
+the runtime holds no constant of the training.
+"""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from steadyhand import cell
+from steadyhand.errors import ConfigError, ContractError
+from steadyhand_perception.geometry import PinholeCamera
+from steadyhand_perception.maps import MAP_NAMES, OFFSET_UNIT_M, DecodeConfig, Grid
+
+FORMAT = "steadyhand-perception-contract/1"
+INPUT_NAME, MAPS_NAME, FEATURES_NAME = "image", "maps", "features"
+ENCODING = "rgb8"
+FRAME = "base_link"
+
+
+@dataclass(frozen=True)
+class PerceptionContract:
+    """The content of `contract.json`; lengths in metres, pixels where named so."""
+
+    model: str
+    model_sha256: str
+    camera: PinholeCamera
+    stride_px: int
+    plane_z_m: float
+    cube_size_m: float
+    features: int
+    decode: DecodeConfig
+    trained_on: dict = dataclasses.field(default_factory=dict)  # seed, images, ranges: for people, checked by nobody
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.camera, self.stride_px, self.plane_z_m)
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, 3)."""
+        return self.camera.height_px, self.camera.width_px, 3
+
+    def to_json(self) -> str:
+        """The text of `contract.json`."""
+        rows, columns = self.grid.shape
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "model": self.model,
+                "model_sha256": self.model_sha256,
+                "frame": FRAME,
+                "encoding": ENCODING,
+                "inputs": {INPUT_NAME: {"type": "uint8", "shape": [-1, *self.image_shape]}},
+                "outputs": {
+                    MAPS_NAME: {"type": "float32", "shape": [-1, len(MAP_NAMES), rows, columns]},
+                    FEATURES_NAME: {"type": "float32", "shape": [-1, self.features]},
+                },
+                "map_names": list(MAP_NAMES),
+                "offset_unit_m": OFFSET_UNIT_M,
+                "camera": dataclasses.asdict(self.camera),
+                "stride_px": self.stride_px,
+                "plane_z_m": self.plane_z_m,
+                "cube_size_m": self.cube_size_m,
+                "decode": dataclasses.asdict(self.decode),
+                "trained_on": self.trained_on,
+            },
+            indent=1,
+        )
+
+
+def sha256_of(path: Path) -> str:
+    """Hash of a file's bytes, hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load_contract(path: Path) -> PerceptionContract:
+    """Read and check `contract.json`. Raises ContractError that names the file and the field."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ContractError(f"{path}: no readable contract ({error}); export the model again") from error
+    if not isinstance(content, dict):
+        raise ContractError(f"{path}: holds a {type(content).__name__}, not an object of fields")
+    expected = {
+        "format": FORMAT,
+        "frame": FRAME,
+        "encoding": ENCODING,
+        "map_names": list(MAP_NAMES),
+        "offset_unit_m": OFFSET_UNIT_M,
+        "cube_size_m": cell.CUBE_SIZE_M,
+    }
+    for field, value in expected.items():
+        if content.get(field) != value:
+            raise ContractError(f"{path}: {field} is {content.get(field)!r}, this runtime and cell want {value!r}")
+    camera = _fields(path, "camera", content.get("camera"), PinholeCamera)
+    pose = camera.pop("pose_base_link_camera")
+    try:
+        contract = PerceptionContract(
+            model=_typed(path, content, "model", str),
+            model_sha256=_typed(path, content, "model_sha256", str),
+            camera=PinholeCamera(**camera, pose_base_link_camera=tuple(tuple(map(float, row)) for row in pose)),
+            stride_px=_typed(path, content, "stride_px", int),
+            plane_z_m=_typed(path, content, "plane_z_m", float),
+            cube_size_m=cell.CUBE_SIZE_M,
+            features=int(_io(path, content, "outputs", FEATURES_NAME)["shape"][1]),
+            decode=DecodeConfig(**_fields(path, "decode", content.get("decode"), DecodeConfig)),
+            trained_on=content.get("trained_on", {}),
+        )
+        declared = json.loads(contract.to_json())
+    except (ConfigError, TypeError, ValueError, LookupError) as error:
+        raise ContractError(f"{path}: {error}") from error
+    for side, name in (("inputs", INPUT_NAME), ("outputs", MAPS_NAME), ("outputs", FEATURES_NAME)):
+        if _io(path, content, side, name) != declared[side][name]:
+            raise ContractError(
+                f"{path}: {side}.{name} is {content[side][name]}, camera and stride_px ask for {declared[side][name]}"
+            )
+    return contract
+
+
+def _typed(path: Path, content: dict, field: str, kind: type):
+    value = content.get(field)
+    number = kind is float and isinstance(value, int) and not isinstance(value, bool)
+    if not (isinstance(value, kind) or number) or isinstance(value, bool):
+        raise ContractError(f"{path}: {field} is {value!r}, must be a {kind.__name__}")
+    if kind is float and not math.isfinite(value):
+        raise ContractError(f"{path}: {field} is {value!r}, must be finite")
+    return value
+
+
+def _fields(path: Path, name: str, value: object, cls: type) -> dict:
+    wanted = {f.name for f in dataclasses.fields(cls)}
+    if not isinstance(value, dict) or set(value) != wanted:
+        found = sorted(value) if isinstance(value, dict) else value
+        raise ContractError(f"{path}: {name} must have exactly the fields {sorted(wanted)}, has {found}")
+    return dict(value)
+
+
+def _io(path: Path, content: dict, side: str, name: str) -> dict:
+    tensors = content.get(side)
+    if not isinstance(tensors, dict) or not isinstance(tensors.get(name), dict) or "shape" not in tensors[name]:
+        raise ContractError(f"{path}: {side}.{name} is missing or has no shape")
+    return tensors[name]
