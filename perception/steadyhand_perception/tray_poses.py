@@ -7,7 +7,7 @@ Use from a node:
     image, faults = image_from_bytes(msg.data, msg.height, msg.width, msg.encoding, msg.step)
     faults = faults or (*poses.check(image), *frozen.check(image))
     if not faults:
-        seen = poses.infer(image)                # Detections: objects, features, inference_ms, provider
+        seen = poses.infer(image)                # Sight: in_tray, in_box, elsewhere, features, inference_ms, provider
     poses.camera                                 # the nominal camera the model was trained for (camera_info must agree)
 
 A faulty image must not be published as "no objects": publish the fault, and nothing.
@@ -22,6 +22,7 @@ import numpy as np
 
 from steadyhand import cell
 from steadyhand.errors import ContractError, DependencyMissing
+from steadyhand.types import Detection
 from steadyhand_perception.contract import (
     FEATURES_NAME,
     INPUT_NAME,
@@ -39,32 +40,20 @@ REGION_MARGIN_M = 0.02  # a centre so far outside a region's rectangle still cou
 
 
 @dataclass(frozen=True)
-class Detection:
-    """One cube seen, in `base_link`. `z_m` is the height assumed: cubes stand on the floor of the tray."""
+class Sight:
+    """What one image shows, each best first. A detection's height is assumed: cubes stand on the floor of the tray."""
 
-    x_m: float
-    y_m: float
-    z_m: float
-    yaw_rad: float  # in (-pi/4, pi/4]
-    presence: float  # calibrated probability
-    position_std_m: float
-    in_box: bool  # lies in the box rather than in the tray
-
-
-@dataclass(frozen=True)
-class Detections:
-    """What one image shows. `elsewhere` are cubes neither in the tray nor in the box: dropped or knocked out."""
-
-    objects: tuple[Detection, ...]
-    elsewhere: tuple[Detection, ...]
+    in_tray: tuple[Detection, ...]
+    in_box: tuple[Detection, ...]
+    elsewhere: tuple[Detection, ...]  # neither in the tray nor in the box: dropped or knocked out
     features: np.ndarray  # (F,) float32
     inference_ms: float
     provider: str  # read back from the session
 
     @property
-    def in_tray(self) -> tuple[Detection, ...]:
-        """The objects that are not in the box."""
-        return tuple(o for o in self.objects if not o.in_box)
+    def objects(self) -> tuple[Detection, ...]:
+        """Everything seen, for the estimator."""
+        return self.in_tray + self.in_box + self.elsewhere
 
 
 class TrayPoses:
@@ -86,30 +75,29 @@ class TrayPoses:
         """Faults of one image, see `image_checks.check_image`."""
         return check_image(image, self.contract.image_shape, config)
 
-    def infer(self, image: np.ndarray) -> Detections:
+    def infer(self, image: np.ndarray) -> Sight:
         """Objects in an RGB image (H, W, 3) uint8, best first. Raises ContractError on another shape or type."""
         if getattr(image, "dtype", None) != np.uint8 or image.shape != self.contract.image_shape:
             found = f"{getattr(image, 'dtype', type(image).__name__)} {getattr(image, 'shape', '')}"
             raise ContractError(f"{INPUT_NAME} is {found}, must be uint8 {self.contract.image_shape}")
         start = time.perf_counter()
         maps, features = self._session.run([MAPS_NAME, FEATURES_NAME], {INPUT_NAME: np.ascontiguousarray(image)[None]})
-        objects, elsewhere = sort_by_region(self.decode(maps[0]), self.contract.plane_z_m)
-        elapsed_ms = (time.perf_counter() - start) * 1e3
-        return Detections(objects, elsewhere, features[0], elapsed_ms, self.provider)
+        regions = by_region(self.decode(maps[0]), self.contract.plane_z_m)
+        return Sight(*regions, features[0], (time.perf_counter() - start) * 1e3, self.provider)
 
     def decode(self, maps: np.ndarray) -> Peaks:
         """Objects in maps (MAPS, rows, columns) that a server of the same model returned."""
         return decode(self._grid, maps, self.contract.decode)
 
 
-def sort_by_region(peaks: Peaks, z_m: float) -> tuple[tuple[Detection, ...], tuple[Detection, ...]]:
-    """(in the tray or the box, elsewhere)."""
-    inside, elsewhere = [], []
+def by_region(peaks: Peaks, z_m: float) -> tuple[tuple[Detection, ...], ...]:
+    """Detections (in the tray, in the box, elsewhere)."""
+    regions: tuple[list[Detection], ...] = ([], [], [])
     for (x, y), yaw, presence, std in zip(peaks.xy_m, peaks.yaw_rad, peaks.presence, peaks.std_m):
-        in_box = cell.BOX.contains((x, y), -REGION_MARGIN_M)
-        seen = Detection(float(x), float(y), z_m, float(yaw), float(presence), float(std), in_box)
-        (inside if in_box or cell.TRAY.contains((x, y), -REGION_MARGIN_M) else elsewhere).append(seen)
-    return tuple(inside), tuple(elsewhere)
+        seen = Detection(np.array([x, y, z_m]), float(yaw), float(presence), float(std))
+        index = next((i for i, r in enumerate((cell.TRAY, cell.BOX)) if r.contains((x, y), -REGION_MARGIN_M)), 2)
+        regions[index].append(seen)
+    return tuple(tuple(region) for region in regions)
 
 
 def _session(model: Path, contract: PerceptionContract, threads: int, providers: tuple[str, ...]):

@@ -1,0 +1,130 @@
+"""Random scenes for the perception model: what may stand in tray, box and gripper, and where the arm may be in the way.
+
+The mixture covers what the running cell shows: arm at home, on its way, hovering over a cube, closed round one that
+still stands, carrying one; cubes in the box, on top of one another, or knocked out of the tray.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from steadyhand import cell, kinematics
+from steadyhand.errors import KinematicsError
+
+STANDING_Z_M = cell.TABLE_Z_M + cell.CUBE_SIZE_M / 2
+ARM_MODES = ("home", "anywhere", "hover", "grasp", "carry")
+ARM_MODE_SHARES = (0.10, 0.25, 0.30, 0.15, 0.20)
+
+
+@dataclass(frozen=True)
+class TrainingScene:
+    """Cubes (N) and the arm. `held` is the index of the cube in the gripper, -1 for none."""
+
+    q_rad: np.ndarray  # (6,)
+    gripper_width_m: float
+    position_m: np.ndarray  # (N, 3)
+    quaternion_xyzw: np.ndarray  # (N, 4)
+    held: int
+    arm_mode: str
+
+
+def yaw_of(quaternion_xyzw: np.ndarray) -> np.ndarray:
+    """Heading (N,) of quaternions (N, 4)."""
+    x, y, z, w = quaternion_xyzw.T
+    return np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def tilt_of(quaternion_xyzw: np.ndarray) -> np.ndarray:
+    """Angle (N,) between a cube's z axis and the vertical, rad."""
+    x, y = quaternion_xyzw.T[:2]
+    return np.arccos(np.clip(1 - 2 * (x * x + y * y), -1, 1))
+
+
+def sample_scene(rng: np.random.Generator, n_tray: int | None = None) -> TrainingScene:
+    """One scene; `n_tray` fixes the number of cubes in the tray (else 0 to `cell.MAX_CUBES`, few of them 0)."""
+    if n_tray is None:
+        n_tray = int(rng.choice(cell.MAX_CUBES + 1, p=[0.04] + [0.12] * cell.MAX_CUBES))
+    tray = _scatter(rng, cell.TRAY, n_tray, cell.MIN_CUBE_SPACING_M, margin_m=0.028)
+    n_box = int(rng.integers(0, cell.MAX_CUBES - n_tray + 1)) if rng.random() < 0.7 else 0
+    box = _scatter(rng, cell.BOX, n_box, 0.05, margin_m=0.028)
+    poses = [(*xy, STANDING_Z_M, rng.uniform(-np.pi, np.pi), 0.0) for xy in (*tray, *box)]
+    if n_box and rng.random() < 0.3:  # one on top of another, as they fall
+        x, y = box[0] + rng.uniform(-0.012, 0.012, 2)
+        poses[-1] = (x, y, 3 * STANDING_Z_M, rng.uniform(-np.pi, np.pi), rng.choice([0.0, rng.uniform(0.1, 0.6)]))
+    if n_tray and rng.random() < 0.08:  # knocked out of the tray
+        x, y = rng.uniform([0.30, -0.36], [0.72, 0.40])
+        apart = all(np.hypot(x - p[0], y - p[1]) > 0.06 for p in poses[1:])
+        if apart and not any(r.contains((x, y), -0.035) for r in (cell.TRAY, cell.BOX)):
+            poses[0] = (x, y, STANDING_Z_M, rng.uniform(-np.pi, np.pi), 0.0)
+    mode = str(rng.choice(ARM_MODES, p=ARM_MODE_SHARES))
+    held = 0 if mode in ("grasp", "carry") and n_tray else -1
+    target = poses[int(rng.integers(n_tray))] if n_tray and mode == "hover" else (poses[0] if held == 0 else None)
+    tool, width = _tool(rng, mode, target)
+    if mode == "carry" and held == 0:
+        poses[0] = (*(tool[:3] + rng.normal(0, 0.002, 3)), tool[3], 0.0)
+    q = _reach(rng, tool)
+    if q is None:  # out of reach: the arm stays at home, nothing is carried
+        q, mode = cell.HOME_Q_RAD + rng.normal(0, 0.05, 6), "home"
+        if held == 0 and poses[0][2] > STANDING_Z_M + 1e-6:
+            poses.pop(0)
+        held = -1
+    array = np.array(poses).reshape(-1, 5)
+    return TrainingScene(q, width, array[:, :3], _quaternions(array[:, 3], array[:, 4]), held, mode)
+
+
+def _scatter(rng: np.random.Generator, region: cell.Region, n: int, spacing_m: float, margin_m: float) -> np.ndarray:
+    """(n, 2) points in a region, apart from one another; dense draws start over."""
+    low = np.array([region.x_min_m, region.y_min_m]) + margin_m
+    high = np.array([region.x_max_m, region.y_max_m]) - margin_m
+    placed: list[np.ndarray] = []
+    tries = 0
+    while len(placed) < n:
+        candidate = rng.uniform(low, high)
+        if all(np.hypot(*(candidate - other)) >= spacing_m for other in placed):
+            placed.append(candidate)
+        tries += 1
+        if tries % 300 == 0:
+            placed = []
+    return np.array(placed).reshape(-1, 2)
+
+
+def _tool(rng: np.random.Generator, mode: str, target: tuple | None) -> tuple[np.ndarray, float]:
+    """Tool (x, y, z, yaw) and gripper width."""
+    width = float(rng.choice([cell.GRIPPER_OPEN_M, cell.GRIPPER_PREGRASP_M, rng.uniform(0.0, cell.GRIPPER_OPEN_M)]))
+    if mode == "hover" and target is not None:
+        z = STANDING_Z_M + rng.choice([rng.uniform(0.0, 0.06), rng.uniform(0.0, 0.25)])
+        yaw = target[3] + rng.choice([0.0, np.pi / 2, -np.pi / 2]) + rng.normal(0, 0.15)
+        spread = 0.004 + 0.15 * (z - STANDING_Z_M)
+        return np.array([*(np.array(target[:2]) + rng.normal(0, spread, 2)), z, yaw]), max(width, 0.055)
+    if mode == "grasp" and target is not None:
+        yaw = target[3] + rng.normal(0, 0.03)
+        xy = np.array(target[:2]) + rng.normal(0, 0.002, 2)
+        return np.array([*xy, STANDING_Z_M + rng.uniform(-0.003, 0.006), yaw]), cell.CUBE_SIZE_M
+    if mode == "carry":
+        low, high = [0.34, -0.28, 0.03], [0.66, 0.44, 0.36]
+        return np.array([*rng.uniform(low, high), rng.uniform(-np.pi, np.pi)]), cell.CUBE_SIZE_M
+    if mode == "home":
+        home = kinematics.pose_base_link_tool(cell.HOME_Q_RAD)[:3, 3]
+        return np.array([*(home + rng.normal(0, 0.01, 3)), rng.normal(0, 0.1)]), width
+    return np.array([*rng.uniform([0.28, -0.32, 0.08], [0.70, 0.46, 0.42]), rng.uniform(-np.pi, np.pi)]), width
+
+
+def _reach(rng: np.random.Generator, tool: np.ndarray) -> np.ndarray | None:
+    """Joints (6,) near home for a tool that points down, a little off the vertical; None when out of reach."""
+    yaw = float(np.arctan2(np.sin(tool[3]), np.cos(tool[3])))
+    wanted = kinematics.tool_down(*tool[:3], yaw)
+    for turn in (0.0, 0.5, -0.5):
+        seed = cell.HOME_Q_RAD + np.array([np.arctan2(tool[1], tool[0]) - 0.53, 0, 0, 0, 0, turn * yaw])
+        try:
+            q = kinematics.ik_near(wanted, seed, tolerance=1e-4)
+        except KinematicsError:
+            continue
+        if np.abs(q - cell.HOME_Q_RAD).max() < 3.5:
+            return q + rng.normal(0, 0.0015, 6)
+    return None
+
+
+def _quaternions(yaw: np.ndarray, tilt: np.ndarray) -> np.ndarray:
+    """xyzw (N, 4) of a tilt about x, then a turn about the vertical."""
+    cy, sy, ct, st = np.cos(yaw / 2), np.sin(yaw / 2), np.cos(tilt / 2), np.sin(tilt / 2)
+    return np.stack([cy * st, sy * st, sy * ct, cy * ct], axis=1)
