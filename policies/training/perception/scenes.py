@@ -44,7 +44,9 @@ def sample_scene(rng: np.random.Generator, n_tray: int | None = None) -> Trainin
     """One scene; `n_tray` fixes the number of cubes in the tray (else 0 to `cell.MAX_CUBES`, few of them 0)."""
     if n_tray is None:
         n_tray = int(rng.choice(cell.MAX_CUBES + 1, p=[0.04] + [0.12] * cell.MAX_CUBES))
-    tray = _scatter(rng, cell.TRAY, n_tray, cell.MIN_CUBE_SPACING_M, margin_m=0.028)
+    # Mostly as they are laid out, sometimes as they lie after a nudge.
+    spacing_m = cell.MIN_CUBE_SPACING_M if rng.random() < 0.7 else rng.uniform(0.052, cell.MIN_CUBE_SPACING_M)
+    tray = _scatter(rng, cell.TRAY, n_tray, spacing_m, margin_m=0.024)
     n_box = int(rng.integers(0, cell.MAX_CUBES - n_tray + 1)) if rng.random() < 0.7 else 0
     box = _scatter(rng, cell.BOX, n_box, 0.05, margin_m=0.028)
     poses = [(*xy, STANDING_Z_M, rng.uniform(-np.pi, np.pi), 0.0) for xy in (*tray, *box)]

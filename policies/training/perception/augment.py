@@ -1,0 +1,38 @@
+"""Changes of a training image that leave its labels true: exposure, colour balance, contrast, blur, sensor noise.
+
+No shifts: a shifted image is another camera. The camera's own jitter is in the renders, with true labels, so that the
+model learns to measure against the tray rather than against the pixels.
+"""
+from __future__ import annotations
+
+import torch
+
+BLURRED_SHARE, NOISY_SHARE = 0.3, 0.5
+NOISE_DN = 4.0  # greatest extra noise; the renders have their sensor's own
+
+
+def augment(images: torch.Tensor) -> torch.Tensor:
+    """uint8 (N, H, W, 3) -> float (N, 3, H, W), 0..255, each image changed in its own way."""
+    n = len(images)
+    gain = 1 + 0.2 * _signed(n, 1) + 0.08 * _signed(n, 3)
+    x = torch.addcmul(12 * _signed(n, 1), images.float(), gain)
+    for k in torch.nonzero(torch.rand(n) < BLURRED_SHARE).flatten().tolist():
+        x[k] = torch.lerp(x[k], _blurred(x[k]), float(torch.rand(())))
+    for k in torch.nonzero(torch.rand(n) < NOISY_SHARE).flatten().tolist():
+        x[k].add_(torch.randn_like(x[k]), alpha=NOISE_DN * float(torch.rand(())))
+    return x.clamp_(0, 255).permute(0, 3, 1, 2)
+
+
+def _signed(n: int, channels: int) -> torch.Tensor:
+    """Uniform in -1..1, (n, 1, 1, channels)."""
+    return torch.rand(n, 1, 1, channels) * 2 - 1
+
+
+def _blurred(image: torch.Tensor) -> torch.Tensor:
+    """(H, W, 3) through the binomial filter (1 2 1) / 4 along rows and columns; the edge pixels repeat."""
+    for axis in (0, 1):
+        size = image.shape[axis]
+        before = image.index_select(axis, torch.arange(-1, size - 1).clamp(min=0))
+        after = image.index_select(axis, torch.arange(1, size + 1).clamp(max=size - 1))
+        image = image / 2 + (before + after) / 4
+    return image
