@@ -23,6 +23,8 @@ from steadyhand_perception.geometry import PinholeCamera
 MAP_NAMES = ("centre_logit", "offset_x", "offset_y", "sin_4_yaw", "cos_4_yaw", "log_std")
 MAPS = len(MAP_NAMES)
 OFFSET_UNIT_M = 0.01
+TAUGHT_HEAT = 0.2  # a cell with less heat is not asked for an offset
+AVERAGED_HEAT = 0.3  # of a peak's neighbours, those that are heard: safely within the taught ones
 MIN_STD_M, MAX_STD_M = 2e-4, 0.05  # what a predicted standard deviation is held to: a figure outside is no figure
 
 
@@ -108,7 +110,7 @@ def encode(grid: Grid, objects: np.ndarray, spread_cells: float = 0.8) -> tuple[
 
     Map 0 holds a Gaussian of the distance from each centre, 1 in the cell that holds the centre (CenterNet, Zhou et al.
     2019); it is a target, not a logit. The last map is not a target and stays 0. The weight is that Gaussian where it
-    exceeds 0.2 (the centre's neighbourhood), else 0: neighbours learn the offset too, which `decode` averages.
+    exceeds `TAUGHT_HEAT` (the centre's neighbourhood), else 0: neighbours learn the offset too, which `decode` averages.
     """
     rows, columns = grid.shape
     maps, weight = np.zeros((MAPS, rows, columns), np.float32), np.zeros((rows, columns), np.float32)
@@ -123,7 +125,7 @@ def encode(grid: Grid, objects: np.ndarray, spread_cells: float = 0.8) -> tuple[
             continue  # outside the image
         bump = np.exp(-((row_of - row) ** 2 + (column_of - column) ** 2) / (2 * spread_cells**2)).astype(np.float32)
         bump[nearest] = 1.0
-        own = (bump > maps[0]) & (bump > 0.2)
+        own = (bump > maps[0]) & (bump > TAUGHT_HEAT)
         maps[0] = np.maximum(maps[0], bump)
         weight[own] = bump[own]
         maps[1:3, own] = (np.array([x, y]) - anchors[own]).T / OFFSET_UNIT_M
@@ -135,7 +137,7 @@ def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
     """Objects in maps (MAPS, rows, columns).
 
     A peak is a cell whose logit is the greatest of its 3 x 3 neighbourhood. Position and yaw are averaged over that
-    neighbourhood weighted by the squared heat, so that a centre between cells is not left to one cell's word. Then non-
+    neighbourhood's hot cells weighted by the squared heat, so that a centre between cells is not left to one cell's word. Then non-
     maximum suppression in metres. Cells with a value that is not finite are no peaks.
     """
     rows, columns = grid.shape
@@ -154,7 +156,8 @@ def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
     kept: list[tuple] = []
     for row, column in candidates:
         near = (slice(max(row - 1, 0), row + 2), slice(max(column - 1, 0), column + 2))
-        weight = np.where(finite[near], _sigmoid(logit[near]) ** 2, 0.0)
+        heat = np.where(finite[near], _sigmoid(logit[near]), 0.0)
+        weight = np.where(heat >= min(AVERAGED_HEAT, heat.max()), heat**2, 0.0)
         weight /= weight.sum()
         xy = np.nansum(xy_of_cell[near] * weight[..., None], axis=(0, 1))
         if any(np.hypot(*(xy - other[0])) < config.separation_m for other in kept):

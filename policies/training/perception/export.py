@@ -1,0 +1,124 @@
+"""Export the trained model to the model repository: `python policies/training/perception/export.py`.
+
+Writes `1/model.onnx` (opset 17, normalisation inside), `1/contract.json` (with the presence and deviation calibrated on
+the validation images) and `config.pbtxt`. Refuses when onnxruntime's outputs differ from the network's.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from dataset import HERE, load_config, load_split
+from metrics import Matched, match, summary
+from network import FEATURES, TrayPosesNetwork
+from scipy.optimize import minimize
+from steadyhand import cell
+from steadyhand_perception.contract import FEATURES_NAME, INPUT_NAME, MAPS_NAME, PerceptionContract, sha256_of
+from steadyhand_perception.maps import MAPS, DecodeConfig, Grid, decode
+from train import make_grid, predict
+
+REPOSITORY = HERE.parents[1] / "model_repository" / "tray_poses"
+CANDIDATES = DecodeConfig(presence_min=0.02)  # weak peaks too, so that the calibration sees wrong ones
+MEDIAN_OF_RAYLEIGH = float(np.sqrt(2 * np.log(2)))  # of the length of a 2-D Gaussian error with unit deviation
+OUTPUT_TOLERANCE = 2e-3
+
+
+def fit_presence(logit: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+    """Scale and bias of p = 1 / (1 + exp(-(scale logit + bias))), with Platt's smoothed targets (Platt 1999)."""
+    n_right, n_wrong = int(right.sum()), int((~right).sum())
+    target = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
+
+    def cost(parameters: np.ndarray) -> float:
+        z = np.exp(parameters[0]) * logit + parameters[1]
+        return float(np.mean(np.logaddexp(0, z) - target * z))
+
+    found = minimize(cost, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-10, "maxiter": 4000})
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def calibrate(grid: Grid, maps: np.ndarray, check: dict) -> tuple[DecodeConfig, dict]:
+    """Decoding fitted on the validation images, and its figures there."""
+    def score(config: DecodeConfig) -> list[Matched]:
+        return [match(decode(grid, m, config), c, lab) for m, c, lab in zip(maps, check["cubes"], check["label"])]
+
+    weak = score(CANDIDATES)
+    scale, bias = fit_presence(np.concatenate([w.peak_logit for w in weak]), np.concatenate([w.peak_right for w in weak]))
+    error, std = (np.concatenate([getattr(w, name) for w in weak]) for name in ("error_m", "std_m"))
+    std_scale = float(np.median(error / (MEDIAN_OF_RAYLEIGH * std)))
+    config = DecodeConfig(presence_scale=scale, presence_bias=bias, std_scale=std_scale)
+    return config, summary(score(config))
+
+
+def write_onnx(network: TrayPosesNetwork, path: Path, image_shape: tuple[int, int, int]) -> None:
+    """The model with a free batch axis."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    example = torch.zeros(1, *image_shape, dtype=torch.uint8)
+    axes = {name: {0: "batch"} for name in (INPUT_NAME, MAPS_NAME, FEATURES_NAME)}
+    torch.onnx.export(
+        network.eval(), (example,), str(path), input_names=[INPUT_NAME], output_names=[MAPS_NAME, FEATURES_NAME],
+        dynamic_axes=axes, opset_version=17, dynamo=False,
+    )
+
+
+def pbtxt(contract: PerceptionContract) -> str:
+    """Triton's model configuration."""
+    rows, columns = contract.grid.shape
+    height, width, _ = contract.image_shape
+    return f'''name: "tray_poses"
+backend: "onnxruntime"
+max_batch_size: 8
+input [ {{ name: "{INPUT_NAME}" data_type: TYPE_UINT8 dims: [ {height}, {width}, 3 ] }} ]
+output [
+  {{ name: "{MAPS_NAME}" data_type: TYPE_FP32 dims: [ {MAPS}, {rows}, {columns} ] }},
+  {{ name: "{FEATURES_NAME}" data_type: TYPE_FP32 dims: [ {contract.features} ] }}
+]
+instance_group [ {{ count: 1 kind: KIND_CPU }} ]
+dynamic_batching {{ max_queue_delay_microseconds: 0 }}
+'''
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
+    parser.add_argument("--name", default="checkpoint")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY)
+    arguments = parser.parse_args()
+    config = load_config(arguments.config)
+    folder = Path(config["out"])
+    torch.set_num_threads(1)
+    network = TrayPosesNetwork()
+    state = torch.load(folder / f"{arguments.name}.pt", weights_only=True)
+    network.load_state_dict(state["mean"])
+    grid, check = make_grid(), load_split(folder, "validation")
+    model = arguments.repository / "1" / "model.onnx"
+    write_onnx(network, model, (grid.camera.height_px, grid.camera.width_px, 3))
+    maps = predict(network, check["images"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    served = session.run([MAPS_NAME], {INPUT_NAME: check["images"][:20]})[0]
+    if (worst := float(np.abs(served - maps[:20]).max())) > OUTPUT_TOLERANCE:
+        print(f"error: onnxruntime differs from the network by {worst:.2e}, at most {OUTPUT_TOLERANCE}", file=sys.stderr)
+        return 1
+    decoding, figures = calibrate(grid, maps, check)
+    contract = PerceptionContract(
+        model="tray_poses", model_sha256=sha256_of(model), camera=grid.camera, stride_px=grid.stride_px,
+        plane_z_m=grid.plane_z_m, cube_size_m=cell.CUBE_SIZE_M, features=FEATURES, decode=decoding,
+        trained_on={
+            "network": "ResNet-34 topology, width 0.25, from scratch", "seed": config["seed"], "images": config["images"]["train"],
+            "epochs": state["epoch"] + 1, "validation": figures,
+        },
+    )
+    (arguments.repository / "1" / "contract.json").write_text(contract.to_json() + "\n")
+    (arguments.repository / "config.pbtxt").write_text(pbtxt(contract))
+    print(json.dumps(figures), f"{model.stat().st_size / 1e6:.1f} MB, largest difference {worst:.1e}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
