@@ -100,12 +100,12 @@ def load_contract(path: Path) -> PerceptionContract:
         if content.get(field) != value:
             raise ContractError(f"{path}: {field} is {content.get(field)!r}, this runtime and cell want {value!r}")
     camera = _fields(path, "camera", content.get("camera"), PinholeCamera)
-    pose = camera.pop("pose_base_link_camera")
+    camera["pose_base_link_camera"] = _matrix(path, "camera.pose_base_link_camera", camera["pose_base_link_camera"])
     try:
         contract = PerceptionContract(
             model=_typed(path, content, "model", str),
             model_sha256=_typed(path, content, "model_sha256", str),
-            camera=PinholeCamera(**camera, pose_base_link_camera=tuple(tuple(map(float, row)) for row in pose)),
+            camera=PinholeCamera(**camera),
             stride_px=_typed(path, content, "stride_px", int),
             plane_z_m=_typed(path, content, "plane_z_m", float),
             cube_size_m=cell.CUBE_SIZE_M,
@@ -139,7 +139,17 @@ def _fields(path: Path, name: str, value: object, cls: type) -> dict:
     if not isinstance(value, dict) or set(value) != wanted:
         found = sorted(value) if isinstance(value, dict) else value
         raise ContractError(f"{path}: {name} must have exactly the fields {sorted(wanted)}, has {found}")
+    for field, item in value.items():
+        if not isinstance(item, (int, float, list)) or isinstance(item, bool):
+            raise ContractError(f"{path}: {name}.{field} is {item!r}, must be a number")
     return dict(value)
+
+
+def _matrix(path: Path, name: str, value: object) -> tuple[tuple[float, ...], ...]:
+    try:
+        return tuple(tuple(float(item) for item in row) for row in value)
+    except (TypeError, ValueError) as error:
+        raise ContractError(f"{path}: {name} is {value!r}, must be 4 rows of 4 numbers") from error
 
 
 def _io(path: Path, content: dict, side: str, name: str) -> dict:

@@ -20,10 +20,10 @@ class ImageCheckConfig:
     """Thresholds. Luminance is the mean of the channels, 0..255; figures in docs/perception.md."""
 
     dark_mean: float = 18.0  # below: lens capped or light off
-    saturated_share: float = 0.60  # share of pixels with every channel >= 250
+    saturated_share: float = 0.95  # share of pixels with every channel >= 250; a white tray in strong light has 0.9
     flat_std: float = 6.0  # luminance deviation over 8 x 8 blocks' means: below, covered or out of focus
     noise_ratio: float = 2.0  # fine over coarse structure: above, snow rather than a picture
-    half_rows_share: float = 0.10  # share of rows at an edge, all of one value: a half-written frame
+    half_rows_share: float = 0.10  # share of rows at an edge, all of one value below 255: a half-written frame
     frozen_frames: int = 3  # identical raw bytes so many times running
 
     def __post_init__(self) -> None:
@@ -108,9 +108,12 @@ def _structure(luminance: np.ndarray) -> tuple[float, float]:
 
 
 def _blank_edge_rows(image: np.ndarray) -> float:
-    """Share of rows, counted from the top or the bottom edge, in which every byte is the same value."""
+    """Share of rows, counted from the top or the bottom edge, in which every byte is the same value below 255.
+
+    Rows of nothing but 255 are an overexposed table, which is a picture.
+    """
     rows = image.reshape(len(image), -1)
-    blank = (rows == rows[:, :1]).all(axis=1) & (rows[:, 0] == rows[[0, -1], 0][:, None]).any(axis=0)
+    blank = (rows == rows[:, :1]).all(axis=1) & (rows[:, 0] < 255)
     if blank.all():
         return 1.0
     return max(int(np.argmin(blank)), int(np.argmin(blank[::-1]))) / len(blank)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 BLURRED_SHARE, NOISY_SHARE = 0.3, 0.5
+BLANK_SHARE = 0.02  # images replaced by a picture of nothing
 NOISE_DN = 4.0  # greatest extra noise; the renders have their sensor's own
 
 
@@ -21,6 +22,12 @@ def augment(images: torch.Tensor) -> torch.Tensor:
     for k in torch.nonzero(torch.rand(n) < NOISY_SHARE).flatten().tolist():
         x[k].add_(torch.randn_like(x[k]), alpha=NOISE_DN * float(torch.rand(())))
     return x.clamp_(0, 255).permute(0, 3, 1, 2)
+
+
+def blank(image: torch.Tensor) -> torch.Tensor:
+    """A picture of nothing in the shape of `image` (3, H, W): one level, with noise from none to snow."""
+    level, spread = 255 * torch.rand(()), 128 * torch.rand(()) ** 2
+    return (level + spread * torch.randn_like(image)).clamp(0, 255)
 
 
 def _signed(n: int, channels: int) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 Topology after He et al. 2016 (3, 4, 6, 3 basic blocks; 16, 32, 64, 128 channels where the original has 64 to 512), the
 top-down path after Lin et al. 2017, centre maps after Zhou et al. 2019. Trained from scratch: no pretrained weights.
+A word of the whole image (flattened last stage) corrects for the camera's pose: `TrayPosesNetwork.from_float`.
 Images enter as uint8 (N, H, W, 3) RGB; the normalisation is part of the graph, so that no caller can forget it.
 """
 from __future__ import annotations
@@ -15,6 +16,8 @@ BLOCKS = (3, 4, 6, 3)
 CHANNELS = (16, 32, 64, 128)
 FEATURES = CHANNELS[-1]
 PYRAMID = 32
+CONTEXT = 64
+COARSEST = 5 * 5  # cells of the last stage for 160 x 160 px
 STRIDE_PX = 4
 CENTRE_PRIOR = 0.01  # share of cells that hold a centre; the starting bias of the centre map (Lin et al. 2017, focal loss)
 
@@ -54,6 +57,8 @@ class TrayPosesNetwork(nn.Module):
             self.stages.append(nn.Sequential(first, *(BasicBlock(outputs, outputs, 1) for _ in range(blocks - 1))))
             inputs = outputs
         self.lateral = nn.ModuleList(conv_norm(c, PYRAMID, 1) for c in CHANNELS)
+        self.context = nn.Sequential(nn.Linear(COARSEST * CHANNELS[-1], CONTEXT), nn.ReLU())
+        self.context_to_cells, self.context_to_offset = nn.Linear(CONTEXT, PYRAMID), nn.Linear(CONTEXT, 2)
         self.smooth = conv_norm(PYRAMID, PYRAMID, 3)
         self.head = conv_norm(PYRAMID, 2 * PYRAMID, 3)
         self.out = nn.Conv2d(2 * PYRAMID, MAPS, 1)
@@ -67,6 +72,9 @@ class TrayPosesNetwork(nn.Module):
                 nn.init.zeros_(module.second[1].weight)
         nn.init.normal_(self.out.weight, std=0.01)
         nn.init.zeros_(self.out.bias)
+        for linear in (self.context_to_cells, self.context_to_offset):
+            nn.init.zeros_(linear.weight)
+            nn.init.zeros_(linear.bias)
         with torch.no_grad():
             self.out.bias[0] = torch.logit(torch.tensor(CENTRE_PRIOR))
 
@@ -84,5 +92,10 @@ class TrayPosesNetwork(nn.Module):
         top = self.lateral[-1](levels[-1])
         for lateral, level in zip(self.lateral[-2::-1], levels[-2::-1]):
             top = functional.interpolate(top, scale_factor=2.0, mode="nearest") + lateral(level)
-        top = functional.relu(self.smooth(functional.relu(top)))
-        return self.out(functional.relu(self.head(top))), features
+        # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and that
+        # is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
+        context = self.context(x.flatten(1))
+        top = self.smooth(functional.relu(top)) + self.context_to_cells(context)[..., None, None]
+        maps = self.out(functional.relu(self.head(functional.relu(top))))
+        correction = functional.pad(self.context_to_offset(context), (1, MAPS - 3))
+        return maps + correction[..., None, None], features

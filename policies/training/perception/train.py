@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from augment import augment
+from augment import BLANK_SHARE, augment, blank
 from dataset import HERE, IGNORED, PRESENT, camera_of, load_config, load_split
 from losses import total_loss
 from metrics import match, summary
@@ -113,11 +113,13 @@ def main() -> int:
             step = epoch * per_epoch + k
             chosen = np.sort(order[k * batch : (k + 1) * batch])
             images = augment(torch.from_numpy(data["images"][chosen]))
+            target, near, asked = (torch.from_numpy(a[chosen]).float() for a in (maps, weight, keep))
+            for i in torch.nonzero(torch.rand(batch) < BLANK_SHARE).flatten().tolist():
+                images[i], target[i], near[i], asked[i] = blank(images[i]), 0.0, 0.0, 1.0
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, training)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
                 predicted, _ = network.from_float(images.contiguous(memory_format=torch.channels_last))
-            target, near, asked = (torch.from_numpy(a[chosen]).float() for a in (maps, weight, keep))
             loss, parts = total_loss(predicted.float(), target, near, asked)
             optimizer.zero_grad()
             loss.backward()

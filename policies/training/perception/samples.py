@@ -1,0 +1,37 @@
+"""Write a few test images with their truth into tests/data/perception: `python policies/training/perception/samples.py`.
+
+They are the first test images of every number of cubes, not chosen by how the model does on them.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from dataset import HERE, IGNORED, PRESENT, load_config, load_split
+from PIL import Image
+from steadyhand import cell
+
+FOLDER = HERE.parents[2] / "tests" / "data" / "perception"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
+    data = load_split(Path(load_config(parser.parse_args().config)["out"]), "test")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    truth = {}
+    for n in range(cell.MAX_CUBES + 1):
+        k = next(k for k, count in enumerate(data["n_tray"]) if count == n)
+        Image.fromarray(data["images"][k]).save(FOLDER / f"tray_{n}.png", optimize=True)
+        truth[f"tray_{n}.png"] = {
+            name: [[round(float(v), 5) for v in cube] for cube in data["cubes"][k][data["label"][k] == value]]
+            for name, value in (("present", PRESENT), ("ignored", IGNORED))
+        }
+    (FOLDER / "truth.json").write_text(json.dumps({"columns": ["x_m", "y_m", "yaw_rad"], "images": truth}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
