@@ -1,0 +1,123 @@
+"""Guard parameters: what is shipped loads, what is wrong is refused by name."""
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from steadyhand.errors import ConfigError
+from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
+from steadyhand_firmware_bridge.guard import main as guard_main
+from steadyhand_firmware_bridge.guard.config import GuardConfig, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_shipped_configuration_loads():
+    assert load(ROOT / "config" / "guard_ur5.yaml").inputs
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("command_timeout_s: 0", "command_timeout_s=0"),
+        ("command_timeout_s: .nan", "command_timeout_s=nan"),
+        ("command_timeout_s: yes", "command_timeout_s=True"),
+        ("inputs: {camera: -1}", "inputs.camera=-1"),
+        ("inputs: [camera]", "inputs="),
+        ("nonsense: 1", "unknown parameter 'nonsense'"),
+        ("[1, 2]", "expected a map"),
+        ("a: [", "guard configuration"),
+        ("streaming_sources: [1]", "streaming_sources"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(tmp_path, text, match):
+    path = tmp_path / "guard.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=match):
+        load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="absent.yaml"):
+        load(tmp_path / "absent.yaml")
+
+
+def test_an_empty_file_gives_the_defaults(tmp_path):
+    (tmp_path / "guard.yaml").write_text("")
+    assert load(tmp_path / "guard.yaml") == GuardConfig()
+
+
+def test_main_says_what_is_wrong(tmp_path, capsys):
+    assert guard_main.main(["--robot", "fake", "--config", str(tmp_path / "no.yaml")]) == 1
+    assert "no.yaml" in capsys.readouterr().err
+
+
+def test_tokens_fit_a_register_and_differ():
+    tokens = {guard_main.fresh_token() for _ in range(1000)}
+    assert len(tokens) == 1000 and min(tokens) > 0 and max(tokens) < 2**31
+
+
+def test_input_watchdog():
+    dog = InputWatchdog({"camera": 0.2})
+    assert dog.holding(1.0) == {"input:camera": "never heard of"}
+    dog.beat("camera", True, "", 1.0)
+    dog.beat("other", True, "", 1.0)
+    assert dog.holding(1.2) == {} and dog.unknown == 1
+    assert "200 ms" in dog.holding(1.21)["input:camera"]
+    dog.beat("camera", False, "frozen", 1.3)
+    assert dog.holding(1.3) == {"input:camera": "frozen"}
+    dog.beat("camera", True, "", 1.4)
+    assert dog.holding(1.4) == {}
+
+
+def test_input_watchdog_refuses_a_wrong_limit():
+    with pytest.raises(ConfigError, match="inputs.camera"):
+        InputWatchdog({"camera": float("inf")})
+
+
+def rest_after(speeds, dt_s=0.008, gap_at=None):
+    rest, now_s = RestDetector(0.04), 0.0
+    for i, speed in enumerate(speeds):
+        now_s += 0.1 if i == gap_at else dt_s
+        rest.update(np.full(6, speed), now_s)
+    return rest, now_s
+
+
+def test_rest_needs_100_ms_of_fresh_slow_feedback():
+    assert not rest_after([0.0] * 12)[0].at_rest(12 * 0.008)
+    rest, now_s = rest_after([0.0] * 14)
+    assert rest.at_rest(now_s) and not rest.at_rest(now_s + 0.05)
+
+
+@pytest.mark.parametrize("speed", [0.01, -0.5, float("nan")])
+def test_rest_is_lost_by_one_sample(speed):
+    rest, now_s = rest_after([0.0] * 14 + [speed] + [0.0] * 10)
+    assert not rest.at_rest(now_s)
+
+
+def test_a_gap_in_feedback_begins_anew():
+    rest, now_s = rest_after([0.0] * 20, gap_at=15)
+    assert not rest.at_rest(now_s)
+
+
+def test_repeated_feedback_is_no_new_measurement():
+    rest = RestDetector(0.04)
+    rest.update(np.zeros(6), 1.0)
+    for _ in range(50):
+        rest.update(np.zeros(6), 1.0)
+    assert not rest.at_rest(1.03)
+
+
+def test_source_watchdog():
+    dog = SourceWatchdog(0.1, frozenset({"policy"}), 0.05)
+    assert dog.silent(9.0, True) == ""
+    dog.accepted("policy", 1.4, 0.2, 1.0)
+    assert dog.silent(1.09, True) == "" and dog.silent(1.3, False) == ""
+    assert "no chunk" in dog.silent(1.11, True) and "used up" in dog.silent(1.51, False)
+    dog.accepted("planner", 3.0, 0.2, 1.0)
+    assert dog.silent(3.09, True) == "" and "used up" in dog.silent(3.11, True)
+    dog.accepted("planner", 3.0, 0.01, 1.0)
+    assert dog.silent(9.0, False) == ""
+    dog.accepted("planner", 3.0, 0.2, 1.0)
+    dog.clear()
+    assert dog.silent(9.0, True) == ""
