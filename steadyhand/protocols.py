@@ -23,13 +23,16 @@ class Command(enum.IntEnum):
 class ProgramState(enum.IntEnum):
     """What the program on the controller says of itself."""
 
-    NONE = 0
+    NONE = 0  # or waiting for the first heartbeat
     READY = 1
     SERVOING = 2
     STOPPED_HEARTBEAT = 3
     STOPPED_TOKEN = 4
     HALTED = 5
     STOPPED_RESUMED = 6
+    STOPPED_SETPOINT = 7  # not a number, too far from the target at first, or a jump no joint can make
+    STOPPED_NO_HEARTBEAT = 8  # none came after the upload
+    STOPPED_COMMAND = 9  # unknown command
 
 
 ALIVE = frozenset({ProgramState.READY, ProgramState.SERVOING})

@@ -1,6 +1,7 @@
 """The controller program as it is uploaded: `render(token, config)` fills in one arming's values.
 
-Registers and states are documented in `firmware_bridge/urscript/PROTOCOL.md`; the names here are the ones to use.
+Registers and states are documented in `firmware_bridge/urscript/PROTOCOL.md`, named here and by
+`steadyhand.protocols.Command` (input 26) and `ProgramState` (output 24).
 """
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import math
 import re
 import sys
 from dataclasses import dataclass, fields
-from enum import IntEnum
 from pathlib import Path
 
 from steadyhand import ur5
@@ -20,36 +20,8 @@ IN_Q_FIRST = 24
 # Outputs, integer registers.
 OUT_STATE, OUT_SEQUENCE, OUT_TOKEN, OUT_LONGEST_SILENCE = 24, 25, 26, 27
 
-HEARTBEAT_MAX = 1_000_000_000  # the counter runs 1..HEARTBEAT_MAX, then 1 again: no sum of it leaves 32 bits
+HEARTBEAT_MAX = 2**30 - 1  # the counter runs 1..HEARTBEAT_MAX, then 1 again: no sum of it leaves 32 bits
 TOKEN_MAX = 2**31 - 1
-
-
-class Command(IntEnum):
-    """Input register 26."""
-
-    HOLD = 0
-    SERVO = 1
-    STOP = 2
-
-
-class ProgramState(IntEnum):
-    """Output register 24. From 3 on the program has stopped the arm and halted."""
-
-    WAITING = 0  # for the first heartbeat that changes, with the right token
-    READY = 1
-    SERVOING = 2
-    STOPPED_HEARTBEAT = 3
-    STOPPED_TOKEN = 4
-    HALTED_ON_COMMAND = 5
-    STOPPED_RESUMED = 6
-    STOPPED_SETPOINT = 7  # not a number, too far from the target at first, or a jump no joint can make
-    STOPPED_NO_HEARTBEAT = 8  # none came after the upload
-    STOPPED_COMMAND = 9  # unknown command
-
-    @property
-    def ended(self) -> bool:
-        """True when the program executes nothing any more."""
-        return self >= ProgramState.STOPPED_HEARTBEAT
 
 
 def next_heartbeat(counter: int) -> int:

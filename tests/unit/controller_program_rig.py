@@ -1,6 +1,7 @@
 """A rig for the controller program: the real interpreter, registers that a test sets, and a record of every call."""
 from __future__ import annotations
 
+from steadyhand.protocols import Command, ProgramState
 from steadyhand_firmware_bridge import urscript
 from steadyhand_sim.urscript import Machine, State, Wait
 
@@ -77,21 +78,21 @@ class Rig:
     def ready(self):
         """Run to READY."""
         self.tick()
-        self.cycle(command=urscript.Command.HOLD)
-        assert self.state is urscript.ProgramState.READY
+        self.cycle(command=Command.HOLD)
+        assert self.state is ProgramState.READY
         return self
 
     def servoing(self):
         """Run to SERVOING at the start pose."""
         self.ready()
-        self.cycle(command=urscript.Command.SERVO, q=START_Q, sequence=1)
-        assert self.state is urscript.ProgramState.SERVOING
+        self.cycle(command=Command.SERVO, q=START_Q, sequence=1)
+        assert self.state is ProgramState.SERVOING
         return self
 
     # --- what came out --------------------------------------------------------------------------------------
     @property
     def state(self):
-        return urscript.ProgramState(self.int_out[urscript.OUT_STATE])
+        return ProgramState(self.int_out[urscript.OUT_STATE])
 
     def assert_stopped_once(self, state):
         """`stopj` called once, then halted for good; nothing moves afterwards."""
@@ -101,5 +102,5 @@ class Rig:
         assert len(self.named("stopj")) == 1
         before = list(self.calls)
         for k in range(100):
-            self.cycle(command=urscript.Command.SERVO, q=START_Q, sequence=1000 + k)
+            self.cycle(command=Command.SERVO, q=START_Q, sequence=1000 + k)
         assert self.calls == before

@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from steadyhand.protocols import Command, ProgramState
 from steadyhand_firmware_bridge import urscript
-from steadyhand_firmware_bridge.urscript import Command, ProgramConfig, ProgramState
+from steadyhand_firmware_bridge.urscript import ProgramConfig
 from steadyhand_sim.urscript import ScriptError, State, is_strict_program
 from tests.unit.controller_program_rig import START_Q, TOKEN, Rig
 
@@ -30,10 +31,10 @@ def test_waits_for_a_heartbeat_that_changes_with_the_right_token():
     rig.int_in[urscript.IN_HEARTBEAT] = 77  # left by an earlier session
     rig.int_in[urscript.IN_TOKEN] = TOKEN
     rig.tick(20)
-    assert rig.state is ProgramState.WAITING
+    assert rig.state is ProgramState.NONE
     rig.cycle(token=TOKEN + 1)
     rig.tick(5)
-    assert rig.state is ProgramState.WAITING
+    assert rig.state is ProgramState.NONE
     rig.cycle(command=Command.HOLD)
     assert rig.state is ProgramState.READY
     assert rig.int_out[urscript.OUT_TOKEN] == TOKEN
@@ -43,7 +44,7 @@ def test_waits_for_a_heartbeat_that_changes_with_the_right_token():
 def test_no_first_heartbeat_ends_in_the_stated_time(steptime_s):
     rig = Rig(steptime_s, ProgramConfig(first_heartbeat_timeout_s=0.4))
     rig.tick(round(0.4 / steptime_s) + 1)
-    assert rig.state is ProgramState.WAITING
+    assert rig.state is ProgramState.NONE
     rig.tick(2)
     rig.assert_stopped_once(ProgramState.STOPPED_NO_HEARTBEAT)
 
@@ -241,7 +242,7 @@ def test_setpoint_of_an_old_package_is_not_taken_again():
     assert rig.named("servoj")[-1][2][0] == START_Q
 
 
-@pytest.mark.parametrize("command, state", [(Command.STOP, ProgramState.HALTED_ON_COMMAND), (3, ProgramState.STOPPED_COMMAND),
+@pytest.mark.parametrize("command, state", [(Command.HALT, ProgramState.HALTED), (3, ProgramState.STOPPED_COMMAND),
                                             (-1, ProgramState.STOPPED_COMMAND)])
 @pytest.mark.parametrize("beat", [True, False])
 def test_stop_command_and_unknown_commands_stop_at_once(command, state, beat):
@@ -253,8 +254,8 @@ def test_stop_command_and_unknown_commands_stop_at_once(command, state, beat):
 
 def test_state_is_written_before_the_arm_brakes():
     rig = Rig(stop_cycles=50).servoing()
-    rig.cycle(command=Command.STOP)
-    assert rig.state is ProgramState.HALTED_ON_COMMAND
+    rig.cycle(command=Command.HALT)
+    assert rig.state is ProgramState.HALTED
     assert rig.machine.state is State.RUNNING  # still braking
 
 
@@ -319,7 +320,7 @@ RULES_BROKEN = {
                              lambda: test_first_setpoint_too_far_from_the_target_is_refused(5, 0.0101)),
     "hold moves": ("elif command == 1:", "elif command == 1 or command == 0:", test_hold_keeps_the_target_and_ignores_setpoints),
     "stop ignored": ("if command == 2:", "if False:",
-                     lambda: test_stop_command_and_unknown_commands_stop_at_once(2, ProgramState.HALTED_ON_COMMAND, True)),
+                     lambda: test_stop_command_and_unknown_commands_stop_at_once(2, ProgramState.HALTED, True)),
     "unknown command": ("elif command != 0:", "elif command > 99:",
                         lambda: test_stop_command_and_unknown_commands_stop_at_once(3, ProgramState.STOPPED_COMMAND, True)),
     "no stopj": ("    stopj(STOP_DECELERATION)\n", "", test_wrong_token_stops_in_the_same_cycle),

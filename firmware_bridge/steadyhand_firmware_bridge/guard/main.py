@@ -6,6 +6,7 @@ stops by the missed heartbeat).
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import secrets
@@ -76,10 +77,11 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
 
         return FakeRobot(1.0 / args.hz)
     from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
-    from steadyhand_firmware_bridge.urscript import render
+    from steadyhand_firmware_bridge.urscript import ProgramConfig, render
 
+    program = functools.partial(render, config=ProgramConfig(heartbeat_period_s=1.0 / args.hz))
     return Ur5Robot(
-        Ur5Config(args.robot_ip or slot_host, render, args.hz, arming_timeout_s=config.arming_timeout_s)
+        Ur5Config(args.robot_ip or slot_host, program, args.hz, arming_timeout_s=config.arming_timeout_s)
     )
 
 
