@@ -5,6 +5,7 @@ unconfigured and alive, so that the reason can be read and mended.
 """
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -97,6 +98,19 @@ class SteadyhandNode(LifecycleNode):
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics_pub.publish(array)
+
+
+def request_realtime(priority: int) -> str:
+    """Ask for SCHED_FIFO for this process and every thread it will start; returns the scheduler that it got.
+
+    For the processes whose silence stops the arm: their threads must run on time on a busy machine. Call it before
+    rclpy starts its threads, which inherit it.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except (PermissionError, AttributeError):
+        return "SCHED_OTHER"
+    return "SCHED_FIFO"
 
 
 def run(node_class, args=None) -> int:

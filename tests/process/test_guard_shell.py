@@ -1,0 +1,148 @@
+"""guard_node and the lifecycle manager as real processes, on a guard with the fake robot."""
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from steadyhand import ur5
+from steadyhand_firmware_bridge import operator
+from tests.support.graph import Graph, command, node
+
+pytestmark = [pytest.mark.ros, pytest.mark.process]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    config = tmp_path / "guard.yaml"
+    config.write_text("inputs: {}\n")
+    specs = [
+        command("guard", f"steadyhand-guard --robot fake --config {config}"),
+        node("guard_node"),
+        node("lifecycle_manager_node", node_names="[guard_node]"),
+    ]
+    with Graph(specs, tmp_path / "log") as graph:
+        graph.until(graph.session.ready.is_set, 20, "active nodes")
+        yield graph
+
+
+class Commander:
+    """Sends a slow sweep of one joint as a policy would: a chunk at 20 Hz that answers the newest state."""
+
+    def __init__(self, session, speed_rad_s=0.3):
+        from steadyhand_interfaces.msg import JointChunk, SafetyState, Verdict
+
+        from steadyhand_ros import qos
+
+        self.chunk_type, self.speed = JointChunk, speed_rad_s
+        self.state, self.verdicts, self.sending, self.count = None, [], False, 0
+        self.lock = threading.Lock()
+        self.pub = session.node.create_publisher(JointChunk, "joint_chunk", qos.COMMAND)
+        session.node.create_subscription(SafetyState, "safety_state", self.on_state, qos.NEWEST)
+        session.node.create_subscription(Verdict, "chunk_verdict", self.verdicts.append, qos.COMMAND)
+        session.node.create_timer(0.05, self.send)
+
+    def on_state(self, state):
+        self.state = state
+
+    def send(self, **changes):
+        if not (self.sending and self.state):
+            return
+        s = self.state
+        self.count += 1
+        ahead = np.zeros((8, 6))
+        ahead[:, 0] = self.speed * 0.05 * np.arange(1, 9)
+        q = (np.array(s.q_commanded) + ahead).ravel().tolist()
+        fields = dict(
+            token=s.token, seq=s.seq, guard_stamp=s.guard_stamp, trace_id=f"t{self.count}", source="policy",
+            joint_names=list(ur5.JOINT_NAMES), period=0.05, q=q,
+        )
+        self.pub.publish(self.chunk_type(**(fields | changes)))
+
+
+def moving(graph):
+    state = graph.watcher.state
+    return state is not None and max(abs(v) for v in state.qd_commanded_rad_s) > 0.2
+
+
+def arm_and_move(graph):
+    graph.until(lambda: graph.watcher.state and graph.watcher.state.mode == "STOPPED", 5, "a state")
+    commander = Commander(graph.session)
+    graph.until(lambda: commander.state is not None, 5, "safety_state")
+    reply = operator.rearm("auto")
+    assert reply.ok, reply
+    graph.watcher.monitor.allow_motion(True)
+    commander.sending = True
+    graph.until(lambda: moving(graph), 5, "motion")
+    return commander
+
+
+def test_topic_stop_and_service_stop_end_at_rest_and_stay(graph):
+    from std_msgs.msg import String
+    from std_srvs.srv import Trigger
+
+    commander = arm_and_move(graph)
+    stop = graph.session.node.create_publisher(String, "operator_stop", 5)
+    graph.until(lambda: stop.get_subscription_count() > 0, 5, "subscription")
+    stop.publish(String(data="test"))
+    state = graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest and graph.watcher.state, 3, "rest")
+    assert any("topic" in cause or "stop_requested" in cause for cause in state.causes), state.causes
+    refused = len([v for v in commander.verdicts if not v.accepted])
+    graph.until(lambda: len([v for v in commander.verdicts if not v.accepted]) > refused + 3, 3, "refusals while stopped")
+    assert graph.watcher.state.q_commanded_rad == state.q_commanded_rad
+
+    assert operator.rearm("auto").ok
+    graph.until(lambda: moving(graph), 5, "motion after re-arming")
+    client = graph.session.node.create_client(Trigger, "stop")
+    assert client.wait_for_service(timeout_sec=5)
+    client.call_async(Trigger.Request())
+    graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 3, "rest after the service")
+    assert graph.watcher.monitor.violations == []
+
+
+def test_a_killed_shell_stops_the_arm_and_comes_back_disarmed(graph):
+    commander = arm_and_move(graph)
+    guard_pid, shell_pid = graph.pid("guard"), graph.pid("guard_node")
+    os.kill(shell_pid, signal.SIGKILL)
+    graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 3, "rest")
+    graph.until(lambda: not graph.session.ready.is_set(), 5, "the manager to notice")
+    graph.until(graph.session.ready.is_set, 15, "the shell to come back")
+    assert graph.pid("guard") == guard_pid and graph.pid("guard_node") != shell_pid
+    refusals = len(commander.verdicts)
+    graph.until(lambda: len(commander.verdicts) > refusals, 5, "verdicts through the new shell")
+    assert graph.watcher.state.mode == "STOPPED"
+    assert operator.rearm("auto").ok
+    graph.until(lambda: moving(graph), 5, "motion after re-arming")
+
+
+def test_rearm_service_needs_the_credential(graph):
+    from steadyhand_interfaces.srv import Rearm
+
+    client = graph.session.node.create_client(Rearm, "rearm")
+    assert client.wait_for_service(timeout_sec=5)
+    future = client.call_async(Rearm.Request(mode="auto", credential="guess"))
+    graph.until(future.done, 10, "an answer")
+    assert not future.result().success
+    assert graph.watcher.state.mode == "STOPPED"
+    future = client.call_async(Rearm.Request(mode="auto", credential=operator.credential()))
+    graph.until(future.done, 10, "an answer")
+    assert future.result().success, future.result()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"token": 1}, "foreign_token"),
+        ({"q": [float("nan")] * 48}, "not_finite"),
+        ({"joint_names": list(ur5.JOINT_NAMES[::-1])}, "joint_order"),
+        ({"guard_stamp": 0.0}, "expired"),
+        ({"q": [0.0] * 47}, "malformed"),
+    ],
+)
+def test_bad_chunks_are_refused_by_name(graph, changes, reason):
+    commander = arm_and_move(graph)
+    commander.verdicts.clear()
+    commander.send(trace_id="bad", **changes)
+    verdict = graph.until(lambda: next((v for v in list(commander.verdicts) if v.trace_id == "bad"), None), 3, "a verdict")
+    assert (verdict.accepted, verdict.reason) == (False, reason), verdict.detail

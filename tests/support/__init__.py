@@ -1,0 +1,1 @@
+"""Helpers of the tests: slots and graphs of real processes. Nothing in the product imports this."""
