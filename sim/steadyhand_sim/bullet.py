@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import sys
 import tempfile
@@ -23,6 +24,7 @@ def _quiet() -> Iterator[None]:
         try:
             yield
         finally:
+            ctypes.CDLL(None).fflush(None)  # on a pipe C's stdout is buffered: the banner would come at exit
             for copy, fd in zip(saved, (1, 2)):
                 os.dup2(copy, fd)
                 os.close(copy)
