@@ -42,7 +42,7 @@ RULES: Mapping[str, Rule] = {
     "robot_unreachable": Rule(Reaction.SILENCE),
     "feedback_lost": Rule(Reaction.SILENCE),
     "link_lost": Rule(Reaction.SILENCE),
-    "program_lost": Rule(Reaction.SILENCE),
+    "program_lost": Rule(Reaction.WITHDRAW),
     "loop_late": Rule(Reaction.SILENCE),
     "internal_error": Rule(Reaction.SILENCE),
     "tracking": Rule(Reaction.BRAKE),

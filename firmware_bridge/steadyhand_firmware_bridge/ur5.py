@@ -18,6 +18,7 @@ from steadyhand.errors import ProtocolError, RobotError
 from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
+from steadyhand_firmware_bridge.urscript import next_heartbeat
 
 SCRIPT_PORT = 30002  # secondary client interface: takes a whole program
 RUNTIME_PLAYING = 2  # RTDE runtime_state
@@ -209,7 +210,7 @@ class Ur5Robot:
 
     def send(self, command: Command, token: int, seq: int, q_rad: np.ndarray) -> bool:
         """One atomic package; the heartbeat counts with it."""
-        self._heartbeat = (self._heartbeat + 1) & 0x3FFFFFFF
+        self._heartbeat = next_heartbeat(self._heartbeat)
         try:
             return self.rtde.send("setpoint", [self._heartbeat, token, int(command), seq & 0x3FFFFFFF, *q_rad.tolist()])
         except ProtocolError:
