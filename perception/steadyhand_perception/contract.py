@@ -1,8 +1,8 @@
 """What the model of object poses declares of itself, and the checks that refuse anything else (I10).
 
 `contract.json` lies beside `model.onnx`. It carries the hash of the model, the names, shapes and types of inputs and
-outputs, the nominal camera, the grid of the maps, the cube's size and the calibration of presence and deviation, so that
-the runtime holds no constant of the training.
+outputs, the nominal camera, the grid of the maps, the cube's size and the calibration of presence and deviation, so
+that the runtime holds no constant of the training.
 """
 from __future__ import annotations
 

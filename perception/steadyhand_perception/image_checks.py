@@ -84,7 +84,7 @@ def check_image(
     if mean < config.dark_mean:
         faults.append(ImageFault("dark", f"mean luminance {mean:.1f}, at least {config.dark_mean}"))
     if saturated > config.saturated_share:
-        faults.append(ImageFault("saturated", f"{saturated:.0%} of pixels are white, at most {config.saturated_share:.0%}"))
+        faults.append(ImageFault("saturated", f"{saturated:.0%} of pixels white, at most {config.saturated_share:.0%}"))
     if coarse < config.flat_std:
         faults.append(ImageFault("covered", f"structure of {coarse:.1f} levels, at least {config.flat_std}"))
     if fine > config.noise_ratio * coarse:

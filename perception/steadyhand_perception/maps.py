@@ -110,7 +110,7 @@ def encode(grid: Grid, objects: np.ndarray, spread_cells: float = 0.8) -> tuple[
 
     Map 0 holds a Gaussian of the distance from each centre, 1 in the cell that holds the centre (CenterNet, Zhou et al.
     2019); it is a target, not a logit. The last map is not a target and stays 0. The weight is that Gaussian where it
-    exceeds `TAUGHT_HEAT` (the centre's neighbourhood), else 0: neighbours learn the offset too, which `decode` averages.
+    exceeds `TAUGHT_HEAT` (the centre's neighbourhood), else 0: neighbours learn the offset too, `decode` averages them.
     """
     rows, columns = grid.shape
     maps, weight = np.zeros((MAPS, rows, columns), np.float32), np.zeros((rows, columns), np.float32)
@@ -137,8 +137,8 @@ def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
     """Objects in maps (MAPS, rows, columns).
 
     A peak is a cell whose logit is the greatest of its 3 x 3 neighbourhood. Position and yaw are averaged over that
-    neighbourhood's hot cells weighted by the squared heat, so that a centre between cells is not left to one cell's word. Then non-
-    maximum suppression in metres. Cells with a value that is not finite are no peaks.
+    neighbourhood's hot cells weighted by the squared heat, so that a centre between cells is not left to one cell's
+    word. Then non-maximum suppression in metres. Cells with a value that is not finite are no peaks.
     """
     rows, columns = grid.shape
     if maps.shape != (MAPS, rows, columns):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from steadyhand import cell
 from steadyhand.errors import ContractError
 from steadyhand_perception.contract import load_contract
@@ -104,7 +105,8 @@ def test_an_image_that_is_not_contiguous_is_read_the_same(poses):
 
 
 @pytest.mark.parametrize(
-    "image", [np.zeros((160, 160, 3), np.float32), np.zeros((120, 160, 3), np.uint8), np.zeros((160, 160), np.uint8), None]
+    "image",
+    [np.zeros((160, 160, 3), np.float32), np.zeros((120, 160, 3), np.uint8), np.zeros((160, 160), np.uint8), None],
 )
 def test_other_images_are_refused(poses, image):
     with pytest.raises(ContractError, match="image is"):

@@ -1,6 +1,7 @@
 """Each image fault is named, and a good picture has none."""
 import numpy as np
 import pytest
+
 from steadyhand.errors import ConfigError
 from steadyhand_perception.image_checks import FrozenFrames, ImageCheckConfig, check_image, image_from_bytes
 
@@ -75,8 +76,9 @@ def test_frozen_frames_are_noticed_and_a_static_scene_is_not():
     frozen = FrozenFrames()
     assert [names(frozen.check(picture(3))) for _ in range(4)] == [set(), set(), {"frozen"}, {"frozen"}]
     assert frozen.check(picture(4)) == ()
-    static = [np.clip(picture(3).astype(int) + np.random.default_rng(k).integers(-1, 2, SHAPE), 0, 255) for k in range(5)]
-    assert all(frozen.check(image.astype(np.uint8)) == () for image in static)
+    noise = [np.random.default_rng(k).integers(-1, 2, SHAPE) for k in range(5)]
+    static = [np.clip(picture(3).astype(int) + n, 0, 255).astype(np.uint8) for n in noise]
+    assert all(frozen.check(image) == () for image in static)
 
 
 def test_restart_forgets_the_past():
@@ -115,7 +117,8 @@ def test_malformed_messages_are_refused(data, height, width, encoding, step, fau
 
 
 @pytest.mark.parametrize(
-    "field, value", [("dark_mean", np.nan), ("flat_std", 0), ("saturated_share", 1.5), ("half_rows_share", 0), ("frozen_frames", 1)]
+    "field, value",
+    [("dark_mean", np.nan), ("flat_std", 0), ("saturated_share", 1.5), ("half_rows_share", 0), ("frozen_frames", 1)],
 )
 def test_config_refuses(field, value):
     with pytest.raises(ConfigError, match=field):

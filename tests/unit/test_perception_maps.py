@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from steadyhand import cell
 from steadyhand.errors import ConfigError
 from steadyhand_perception.geometry import PinholeCamera
@@ -117,14 +118,19 @@ def test_everything_high_gives_a_bounded_number_of_detections():
     assert (found.std_m <= MAX_STD_M).all()
 
 
-@pytest.mark.parametrize("yaw, wrapped", [(np.pi / 4, np.pi / 4), (-np.pi / 4, np.pi / 4), (np.pi / 2, 0.0), (3.0, 3.0 - np.pi)])
+@pytest.mark.parametrize(
+    "yaw, wrapped", [(np.pi / 4, np.pi / 4), (-np.pi / 4, np.pi / 4), (np.pi / 2, 0.0), (3.0, 3.0 - np.pi)]
+)
 def test_yaw_is_wrapped_to_a_quarter_turn(yaw, wrapped):
     assert wrap_yaw(yaw) == pytest.approx(wrapped)
 
 
 @pytest.mark.parametrize(
-    "field, value", [("presence_min", 0.0), ("presence_min", float("nan")), ("separation_m", -1.0), ("std_scale", np.inf),
-                     ("presence_bias", np.nan), ("max_detections", 0), ("presence_scale", 0.0)]
+    "field, value",
+    [
+        ("presence_min", 0.0), ("presence_min", np.nan), ("separation_m", -1.0), ("std_scale", np.inf),
+        ("presence_bias", np.nan), ("max_detections", 0), ("presence_scale", 0.0),
+    ],
 )
 def test_decode_config_refuses(field, value):
     with pytest.raises(ConfigError, match=field):

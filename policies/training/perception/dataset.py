@@ -1,23 +1,23 @@
-"""Render the images and their labels, shard by shard: `python policies/training/perception/dataset.py`.
+"""Render the images and their labels, shard by shard: `python -m policies.training.perception.dataset`.
 
-Deterministic from the configured seed; a shard that exists is kept, so an interrupted command continues. Every image has
-a look of its own (light, colours, camera jitter, sensor), sampled from the split's ranges.
+Deterministic from the configured seed; a shard that exists is kept, so an interrupted command continues. Every image
+has a look of its own (light, colours, camera jitter, sensor), sampled from the split's ranges.
 
-A shard `<split>_<k>.npz`: `images` (n, H, W, 3) uint8; `cubes` (n, MAX_CUBES, 3) x_m, y_m, yaw_rad as they appear on the
-plane of standing cubes; `label` (n, MAX_CUBES) int8: PRESENT, ABSENT or IGNORED; `n_tray` (n,) cubes in the tray.
+A shard `<split>_<k>.npz`: `images` (n, H, W, 3) uint8; `cubes` (n, MAX_CUBES, 3) x_m, y_m, yaw_rad as they appear on
+the plane of standing cubes; `label` (n, MAX_CUBES) int8: PRESENT, ABSENT or IGNORED; `n_tray` (n,) cubes in the tray.
 """
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scenes import STANDING_Z_M, TrainingScene, sample_scene, tilt_of, yaw_of
 from scipy.spatial import ConvexHull
+
+from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, sample_scene, tilt_of, yaw_of
 from steadyhand import cell
 from steadyhand_perception.geometry import PinholeCamera
 
@@ -41,9 +41,8 @@ def camera_of(config) -> PinholeCamera:
     """The nominal camera of the simulator's CameraConfig."""
     k = config.camera_matrix
     pose = tuple(tuple(float(v) for v in row) for row in config.pose_base_link_camera)
-    return PinholeCamera(
-        config.width, config.height, *(float(v) for v in (k[0, 0], k[1, 1], k[0, 2], k[1, 2])), pose_base_link_camera=pose
-    )
+    intrinsics = (float(v) for v in (k[0, 0], k[1, 1], k[0, 2], k[1, 2]))
+    return PinholeCamera(config.width, config.height, *intrinsics, pose_base_link_camera=pose)
 
 
 def outline_pixels(camera: PinholeCamera, scene: TrainingScene) -> np.ndarray:
@@ -117,13 +116,15 @@ def load_split(folder: Path, split: str) -> dict[str, np.ndarray]:
     """All shards of a split, joined."""
     shards = sorted(folder.glob(f"{split}_*.npz"))
     if not shards:
-        raise FileNotFoundError(f"{folder}: no {split}_*.npz; run policies/training/perception/dataset.py first")
+        raise FileNotFoundError(f"{folder}: no {split}_*.npz; run policies.training.perception.dataset first")
     parts = [dict(np.load(shard)) for shard in shards]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def load_config(path: Path) -> dict:
-    """The configuration file as nested dicts."""
+    """The configuration file as nested dicts. Training needs Python 3.11."""
+    import tomllib
+
     return tomllib.loads(path.read_text())
 
 

@@ -1,4 +1,4 @@
-"""Measure the exported model on the test images: `python policies/training/perception/evaluate.py`.
+"""Measure the exported model on the test images: `python -m policies.training.perception.evaluate`.
 
 Goes through the runtime (`TrayPoses`, onnxruntime, no torch). Writes `out/bench/perception_spine.json` and, of the
 images with the worst errors, `out/perception/worst.png`. Test looks and scenes are seen here and nowhere else.
@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from dataset import HERE, PRESENT, load_config, load_split
-from metrics import Matched, match, summary
+
+from policies.training.perception.dataset import HERE, PRESENT, load_config, load_split
+from policies.training.perception.metrics import Matched, match, summary
 from steadyhand import cell
 from steadyhand_perception.maps import Peaks
 from steadyhand_perception.tray_poses import TrayPoses
@@ -38,11 +39,11 @@ def calibration_of(results: list[Matched]) -> dict:
     return {f"within_{k}_std": round(float((error < k * std).mean()), 4) for k in (1, 2, 3)}
 
 
-def worst_sheet(poses: TrayPoses, data: dict, results: list[Matched], seen: list[Peaks], count: int = 24, scale: int = 2):
-    """RGB sheet of the worst images: truth blue, detections green, wrong images' frame red."""
+def worst_sheet(poses: TrayPoses, data: dict, results: list[Matched], seen: list[Peaks]) -> np.ndarray:
+    """RGB sheet of the 24 worst images at twice their size: truth blue, detections green, wrong images' frame red."""
     badness = [1e3 * r.false + 1e3 * r.misses + (r.error_m.max() * 1e3 if len(r.error_m) else 0) for r in results]
-    tiles = []
-    for k in np.argsort(badness)[::-1][:count]:
+    tiles, scale = [], 2
+    for k in np.argsort(badness)[::-1][:24]:
         tile = data["images"][k].repeat(scale, axis=0).repeat(scale, axis=1)
         truth = data["cubes"][k][data["label"][k] == PRESENT][:, :2]
         for points, colour, size in ((truth, BLUE, 3), (seen[k].xy_m, GREEN, 1)):
@@ -65,6 +66,12 @@ def blank_images(shape: tuple[int, int, int], n: int) -> dict[str, np.ndarray]:
     }
 
 
+def commit() -> str:
+    """Short hash of the checked-out commit."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=HERE / "config.toml")
@@ -76,7 +83,11 @@ def main() -> int:
     poses = TrayPoses(arguments.repository)
     seen, elapsed = zip(*(peaks_of(poses, image) for image in data["images"]))
     results = [match(p, c, lab) for p, c, lab in zip(seen, data["cubes"], data["label"])]
-    swapped = [match(peaks_of(poses, image[..., ::-1])[0], c, lab) for image, c, lab in zip(data["images"][:300], data["cubes"], data["label"])]
+    swapped = [
+        match(peaks_of(poses, image[..., ::-1])[0], c, lab)
+        for image, c, lab in zip(data["images"][:300], data["cubes"], data["label"])
+    ]
+    by_count = {n: [r for r, m in zip(results, data["n_tray"]) if m == n] for n in range(cell.MAX_CUBES + 1)}
     blanks = blank_images(poses.contract.image_shape, 100)
     report = {
         "name": "perception_spine",
@@ -84,11 +95,9 @@ def main() -> int:
         "load": round(os.getloadavg()[0], 2),
         "scheduler": "SCHED_OTHER",
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}",
-        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "commit": commit(),
         "metrics": summary(results) | calibration_of(results) | {
-            "by_cubes_in_tray": {
-                str(n): summary([r for r, m in zip(results, data["n_tray"]) if m == n]) for n in range(cell.MAX_CUBES + 1)
-            },
+            "by_cubes_in_tray": {str(n): summary(some) for n, some in by_count.items()},
             "model_sha256": poses.contract.model_sha256,
             "inference_ms_p50": round(float(np.median(elapsed)), 2),
             "inference_ms_p99": round(float(np.percentile(elapsed, 99)), 2),

@@ -1,4 +1,4 @@
-"""Export the trained model to the model repository: `python policies/training/perception/export.py`.
+"""Export the trained model to the model repository: `python -m policies.training.perception.export`.
 
 Writes `1/model.onnx` (opset 17, normalisation inside), `1/contract.json` (with the presence and deviation calibrated on
 the validation images) and `config.pbtxt`. Refuses when onnxruntime's outputs differ from the network's.
@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import torch
-from dataset import HERE, load_config, load_split
-from metrics import Matched, match, summary
-from network import FEATURES, TrayPosesNetwork
 from scipy.optimize import minimize
+
+from policies.training.perception.dataset import HERE, load_config, load_split
+from policies.training.perception.metrics import Matched, match, summary
+from policies.training.perception.network import FEATURES, TrayPosesNetwork
+from policies.training.perception.train import make_grid, predict
 from steadyhand import cell
 from steadyhand_perception.contract import FEATURES_NAME, INPUT_NAME, MAPS_NAME, PerceptionContract, sha256_of
 from steadyhand_perception.maps import MAPS, DecodeConfig, Grid, decode
-from train import make_grid, predict
 
 REPOSITORY = HERE.parents[1] / "model_repository" / "tray_poses"
 CANDIDATES = DecodeConfig(presence_min=0.02)  # weak peaks too, so that the calibration sees wrong ones
@@ -47,8 +48,10 @@ def calibrate(grid: Grid, maps: np.ndarray, check: dict) -> tuple[DecodeConfig, 
         return [match(decode(grid, m, config), c, lab) for m, c, lab in zip(maps, check["cubes"], check["label"])]
 
     weak = score(CANDIDATES)
-    scale, bias = fit_presence(np.concatenate([w.peak_logit for w in weak]), np.concatenate([w.peak_right for w in weak]))
-    error, std = (np.concatenate([getattr(w, name) for w in weak]) for name in ("error_m", "std_m"))
+    logit, right, error, std = (
+        np.concatenate([getattr(w, name) for w in weak]) for name in ("peak_logit", "peak_right", "error_m", "std_m")
+    )
+    scale, bias = fit_presence(logit, right)
     std_scale = float(np.median(error / (MEDIAN_OF_RAYLEIGH * std)))
     config = DecodeConfig(presence_scale=scale, presence_bias=bias, std_scale=std_scale)
     return config, summary(score(config))
@@ -103,15 +106,15 @@ def main() -> int:
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     served = session.run([MAPS_NAME], {INPUT_NAME: check["images"][:20]})[0]
     if (worst := float(np.abs(served - maps[:20]).max())) > OUTPUT_TOLERANCE:
-        print(f"error: onnxruntime differs from the network by {worst:.2e}, at most {OUTPUT_TOLERANCE}", file=sys.stderr)
+        print(f"onnxruntime differs from the network by {worst:.2e}, at most {OUTPUT_TOLERANCE}", file=sys.stderr)
         return 1
     decoding, figures = calibrate(grid, maps, check)
     contract = PerceptionContract(
         model="tray_poses", model_sha256=sha256_of(model), camera=grid.camera, stride_px=grid.stride_px,
         plane_z_m=grid.plane_z_m, cube_size_m=cell.CUBE_SIZE_M, features=FEATURES, decode=decoding,
         trained_on={
-            "network": "ResNet-34 topology, width 0.25, from scratch", "seed": config["seed"], "images": config["images"]["train"],
-            "epochs": state["epoch"] + 1, "validation": figures,
+            "network": "ResNet-34 topology, width 0.25, from scratch", "seed": config["seed"],
+            "images": config["images"]["train"], "epochs": state["epoch"] + 1, "validation": figures,
         },
     )
     (arguments.repository / "1" / "contract.json").write_text(contract.to_json() + "\n")

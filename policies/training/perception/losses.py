@@ -1,6 +1,6 @@
 """The training loss: what each map is asked for.
 
-- Centres: the penalty-reduced focal loss of CornerNet/CenterNet (alpha 2, beta 4), per object; ignored cells are left out.
+- Centres: the penalty-reduced focal loss of CornerNet/CenterNet (alpha 2, beta 4), per object; ignored cells are out.
 - Position: Gaussian negative log-likelihood of the metric offset with the predicted deviation, its gradient re-weighted
   by the variance to the power `BETA` (Seitzer et al. 2022, beta-NLL), so that hard cells are not given up.
 - Yaw: smooth L1 on (sin, cos) of four times the yaw.

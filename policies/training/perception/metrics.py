@@ -4,8 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from dataset import IGNORED, PRESENT
 from scipy.optimize import linear_sum_assignment
+
+from policies.training.perception.dataset import IGNORED, PRESENT
 from steadyhand import cell
 from steadyhand_perception.maps import Peaks, wrap_yaw
 
@@ -31,11 +32,11 @@ def match(peaks: Peaks, cubes: np.ndarray, label: np.ndarray, everywhere: bool =
     present, ignored = cubes[label == PRESENT], cubes[label == IGNORED]
     inside = np.array([everywhere or cell.TRAY.contains(xy) for xy in present[:, :2]], dtype=bool)
     asked = np.array([everywhere or cell.TRAY.contains(xy, -0.02) for xy in peaks.xy_m], dtype=bool)
-    distance = np.linalg.norm(peaks.xy_m[:, None] - present[None, :, :2], axis=-1).reshape(len(peaks.xy_m), len(present))
+    distance = np.linalg.norm(peaks.xy_m[:, None] - present[None, :, :2], axis=-1)
     rows, columns = linear_sum_assignment(np.minimum(distance, 10 * MATCH_M))
     good = distance[rows, columns] < MATCH_M
     rows, columns = rows[good], columns[good]
-    free = np.array([len(ignored) and np.linalg.norm(ignored[:, :2] - xy, axis=1).min() < 0.04 for xy in peaks.xy_m], bool)
+    free = (np.linalg.norm(peaks.xy_m[:, None] - ignored[None, :, :2], axis=-1) < 2 * MATCH_M).any(axis=1)
     right = np.zeros(len(peaks.xy_m), bool)
     right[rows] = True
     counted = right | (asked & ~free)

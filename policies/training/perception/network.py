@@ -8,9 +8,10 @@ Images enter as uint8 (N, H, W, 3) RGB; the normalisation is part of the graph, 
 from __future__ import annotations
 
 import torch
-from steadyhand_perception.maps import MAPS
 from torch import nn
 from torch.nn import functional
+
+from steadyhand_perception.maps import MAPS
 
 BLOCKS = (3, 4, 6, 3)
 CHANNELS = (16, 32, 64, 128)
@@ -19,7 +20,7 @@ PYRAMID = 32
 CONTEXT = 64
 COARSEST = 5 * 5  # cells of the last stage for 160 x 160 px
 STRIDE_PX = 4
-CENTRE_PRIOR = 0.01  # share of cells that hold a centre; the starting bias of the centre map (Lin et al. 2017, focal loss)
+CENTRE_PRIOR = 0.01  # share of cells that hold a centre: where the centre map starts (Lin et al. 2017, focal loss)
 
 
 def conv_norm(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
@@ -92,8 +93,8 @@ class TrayPosesNetwork(nn.Module):
         top = self.lateral[-1](levels[-1])
         for lateral, level in zip(self.lateral[-2::-1], levels[-2::-1]):
             top = functional.interpolate(top, scale_factor=2.0, mode="nearest") + lateral(level)
-        # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and that
-        # is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
+        # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and
+        # that is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
         context = self.context(x.flatten(1))
         top = self.smooth(functional.relu(top)) + self.context_to_cells(context)[..., None, None]
         maps = self.out(functional.relu(self.head(functional.relu(top))))

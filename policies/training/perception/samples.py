@@ -1,4 +1,4 @@
-"""Write a few test images with their truth into tests/data/perception: `python policies/training/perception/samples.py`.
+"""Write a few test images with their truth for the tests: `python -m policies.training.perception.samples`.
 
 They are the first test images of every number of cubes, not chosen by how the model does on them.
 """
@@ -9,8 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-from dataset import HERE, IGNORED, PRESENT, load_config, load_split
 from PIL import Image
+
+from policies.training.perception.dataset import HERE, IGNORED, PRESENT, load_config, load_split
 from steadyhand import cell
 
 FOLDER = HERE.parents[2] / "tests" / "data" / "perception"
@@ -29,7 +30,8 @@ def main() -> int:
             name: [[round(float(v), 5) for v in cube] for cube in data["cubes"][k][data["label"][k] == value]]
             for name, value in (("present", PRESENT), ("ignored", IGNORED))
         }
-    (FOLDER / "truth.json").write_text(json.dumps({"columns": ["x_m", "y_m", "yaw_rad"], "images": truth}, indent=1) + "\n")
+    content = {"columns": ["x_m", "y_m", "yaw_rad"], "images": truth}
+    (FOLDER / "truth.json").write_text(json.dumps(content, indent=1) + "\n")
     return 0
 
 

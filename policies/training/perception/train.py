@@ -1,4 +1,4 @@
-"""Train the perception model: `python policies/training/perception/train.py` (after dataset.py; then export.py).
+"""Train the perception model: `python -m policies.training.perception.train` (after dataset.py; then export.py).
 
 One thread, bfloat16 where the processor has it; deterministic from the configured seed. A checkpoint after each epoch:
 an interrupted run continues. Writes `checkpoint.pt` and the learning curve `curve.json` to the configured folder.
@@ -15,14 +15,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from augment import BLANK_SHARE, augment, blank
-from dataset import HERE, IGNORED, PRESENT, camera_of, load_config, load_split
-from losses import total_loss
-from metrics import match, summary
-from network import STRIDE_PX, TrayPosesNetwork
-from scenes import STANDING_Z_M
+
+from policies.training.perception.augment import BLANK_SHARE, augment, blank
+from policies.training.perception.dataset import HERE, IGNORED, PRESENT, camera_of, load_config, load_split
+from policies.training.perception.losses import total_loss
+from policies.training.perception.metrics import match, summary
+from policies.training.perception.network import STRIDE_PX, TrayPosesNetwork
+from policies.training.perception.scenes import STANDING_Z_M
 from steadyhand_perception.maps import DecodeConfig, Grid, decode, encode
 
+GRADIENT_NORM_MAX = 5.0
+SHOWN = ("position_mm_p50", "position_mm_p95", "yaw_deg_p50", "misses", "false_positives", "cubes")
 IGNORE_CELLS = 2.0  # round an ignored cube's centre
 
 
@@ -58,7 +61,8 @@ def learning_rate(step: int, steps: int, config: dict) -> float:
     warm_up = max(1, int(config["warm_up_share"] * steps))
     if step < warm_up:
         return config["learning_rate"] * (step + 1) / warm_up
-    return config["learning_rate"] * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up))))
+    cosine = 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up)))
+    return config["learning_rate"] * (0.01 + 0.99 * cosine)
 
 
 def update_mean(mean: TrayPosesNetwork, network: TrayPosesNetwork, decay: float) -> None:
@@ -71,79 +75,107 @@ def update_mean(mean: TrayPosesNetwork, network: TrayPosesNetwork, decay: float)
                 m.copy_(n)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
-    parser.add_argument("--start", type=Path, help="weights to start from (a checkpoint of an earlier run)")
-    parser.add_argument("--name", default="checkpoint", help="name of the checkpoint and the curve")
-    arguments = parser.parse_args()
-    config = load_config(arguments.config)
-    training, folder = config["training"], Path(config["out"])
-    torch.set_num_threads(1)
-    torch.manual_seed(config["seed"])
-    grid = make_grid()
-    data, check = load_split(folder, "train"), load_split(folder, "validation")
-    made = [targets(grid, c, lab) for c, lab in zip(data["cubes"], data["label"])]
-    maps, weight, keep = (np.stack([m[i] for m in made]).astype(np.float16) for i in range(3))
-    network = TrayPosesNetwork().to(memory_format=torch.channels_last)
-    if arguments.start:
-        network.load_state_dict(torch.load(arguments.start, weights_only=True)["mean"])
-    mean = copy.deepcopy(network)
-    decays = [p for p in network.parameters() if p.ndim > 1]
-    others = [p for p in network.parameters() if p.ndim <= 1]
-    optimizer = torch.optim.AdamW([{"params": decays, "weight_decay": training["weight_decay"]}, {"params": others, "weight_decay": 0.0}])
-    checkpoint, curve_path = folder / f"{arguments.name}.pt", folder / f"{arguments.name}_curve.json"
-    first, curve = 0, []
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        network.load_state_dict(state["network"])
-        mean.load_state_dict(state["mean"])
-        optimizer.load_state_dict(state["optimizer"])
-        first, curve = state["epoch"] + 1, json.loads(curve_path.read_text())
-    batch = training["batch"]
-    per_epoch = len(data["images"]) // batch
-    steps = per_epoch * training["epochs"]
-    bfloat16 = torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
-    for epoch in range(first, training["epochs"]):
-        rng = np.random.default_rng([config["seed"], 99, epoch])
-        torch.manual_seed(config["seed"] + epoch)
-        order, start, sums = rng.permutation(len(data["images"])), time.perf_counter(), {}
-        network.train()
+class Training:
+    """The state of one run: network, its running mean, optimizer, curve, and what is left to do."""
+
+    def __init__(self, config: dict, checkpoint: Path, start: Path | None = None) -> None:
+        self.config, self.checkpoint = config["training"], checkpoint
+        self.seed, self.first, self.curve = config["seed"], 0, []
+        torch.manual_seed(self.seed)
+        self.network = TrayPosesNetwork().to(memory_format=torch.channels_last)
+        if start:
+            self.network.load_state_dict(torch.load(start, weights_only=True)["mean"])
+        self.mean = copy.deepcopy(self.network)
+        matrices = [p for p in self.network.parameters() if p.ndim > 1]
+        vectors = [p for p in self.network.parameters() if p.ndim <= 1]  # biases and norms do not decay
+        decay = self.config["weight_decay"]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
+        )
+        self.bfloat16 = torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported()
+        if checkpoint.exists():
+            self._resume()
+
+    @property
+    def curve_path(self) -> Path:
+        return self.checkpoint.with_name(f"{self.checkpoint.stem}_curve.json")
+
+    def _resume(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        for name in ("network", "mean", "optimizer"):
+            getattr(self, name).load_state_dict(state[name])
+        self.first, self.curve = state["epoch"] + 1, json.loads(self.curve_path.read_text())
+
+    def save(self, epoch: int) -> None:
+        """Checkpoint and curve; the checkpoint whole or not at all."""
+        state = {name: getattr(self, name).state_dict() for name in ("network", "mean", "optimizer")}
+        partial = self.checkpoint.with_suffix(".partial")
+        torch.save({"epoch": epoch, **state}, partial)
+        self.curve_path.write_text(json.dumps(self.curve, indent=1))
+        partial.rename(self.checkpoint)
+
+    def epoch(self, epoch: int, images: np.ndarray, labels: tuple[np.ndarray, ...]) -> dict[str, float]:
+        """One pass over the images in random order; `labels` are maps, weights and keeps. Mean losses."""
+        batch, sums = self.config["batch"], {}
+        per_epoch = len(images) // batch
+        order = np.random.default_rng([self.seed, 99, epoch]).permutation(len(images))
+        torch.manual_seed(self.seed + epoch)
+        self.network.train()
         for k in range(per_epoch):
             step = epoch * per_epoch + k
             chosen = np.sort(order[k * batch : (k + 1) * batch])
-            images = augment(torch.from_numpy(data["images"][chosen]))
-            target, near, asked = (torch.from_numpy(a[chosen]).float() for a in (maps, weight, keep))
+            x = augment(torch.from_numpy(images[chosen]))
+            target, weight, keep = (torch.from_numpy(a[chosen]).float() for a in labels)
             for i in torch.nonzero(torch.rand(batch) < BLANK_SHARE).flatten().tolist():
-                images[i], target[i], near[i], asked[i] = blank(images[i]), 0.0, 0.0, 1.0
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, steps, training)
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
-                predicted, _ = network.from_float(images.contiguous(memory_format=torch.channels_last))
-            loss, parts = total_loss(predicted.float(), target, near, asked)
-            optimizer.zero_grad()
+                x[i], target[i], weight[i], keep[i] = blank(x[i]), 0.0, 0.0, 1.0
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(step, per_epoch * self.config["epochs"], self.config)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bfloat16):
+                maps, _ = self.network.from_float(x.contiguous(memory_format=torch.channels_last))
+            loss, parts = total_loss(maps.float(), target, weight, keep)
+            self.optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-            optimizer.step()
-            update_mean(mean, network, min(training["ema"], (step + 1) / (step + 10)))
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), GRADIENT_NORM_MAX)
+            self.optimizer.step()
+            update_mean(self.mean, self.network, min(self.config["ema"], (step + 1) / (step + 10)))
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value / per_epoch
-        figures = validate(mean, grid, check)
-        curve.append({"epoch": epoch, "seconds": round(time.perf_counter() - start, 1), "loss": {k: round(v, 4) for k, v in sums.items()}, "validation": figures})
-        state = {"epoch": epoch, "network": network.state_dict(), "mean": mean.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state, checkpoint.with_suffix(".partial"))
-        checkpoint.with_suffix(".partial").rename(checkpoint)
-        curve_path.write_text(json.dumps(curve, indent=1))
-        shown = {k: figures.get(k) for k in ("position_mm_p50", "position_mm_p95", "yaw_deg_p50", "misses", "false_positives", "cubes")}
-        print(f"epoch {epoch}: {curve[-1]['seconds']} s, loss {curve[-1]['loss']}, validation {shown}", flush=True)
-    return 0
+        return sums
 
 
 def validate(network: TrayPosesNetwork, grid: Grid, check: dict) -> dict:
-    """Figures on the validation images with the uncalibrated threshold."""
+    """Figures on the validation images with the threshold not yet calibrated."""
     maps = predict(network, check["images"])
     config = DecodeConfig(presence_min=0.3)
     return summary([match(decode(grid, m, config), c, lab) for m, c, lab in zip(maps, check["cubes"], check["label"])])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
+    parser.add_argument("--start", type=Path, help="checkpoint of another run whose weights to start from")
+    parser.add_argument("--name", default="checkpoint", help="name of the checkpoint and of the curve")
+    arguments = parser.parse_args()
+    config = load_config(arguments.config)
+    folder, grid = Path(config["out"]), make_grid()
+    torch.set_num_threads(1)
+    data, check = load_split(folder, "train"), load_split(folder, "validation")
+    made = [targets(grid, cubes, label) for cubes, label in zip(data["cubes"], data["label"])]
+    labels = tuple(np.stack([m[i] for m in made]).astype(np.float16) for i in range(3))
+    training = Training(config, folder / f"{arguments.name}.pt", arguments.start)
+    for epoch in range(training.first, config["training"]["epochs"]):
+        start = time.perf_counter()
+        losses = training.epoch(epoch, data["images"], labels)
+        row = {
+            "epoch": epoch, "seconds": round(time.perf_counter() - start, 1),
+            "loss": {name: round(value, 4) for name, value in losses.items()},
+            "validation": validate(training.mean, grid, check),
+        }
+        training.curve.append(row)
+        training.save(epoch)
+        shown = {k: row["validation"].get(k) for k in SHOWN}
+        print(json.dumps({**row, "validation": shown}), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
