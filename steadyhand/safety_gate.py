@@ -3,10 +3,10 @@
 Why an admitted set-point has an admissible stop. A plan ends at rest and is checked as a whole, so running it out is a
 checked stop; that is enough for set-points with at most `max_stop_s` left. For earlier ones the stop is S1
 (`braking`): q(s(t)) on the same path, s' from 1 to 0. By the triangle inequality its acceleration is at most
-max|q''| + b max|q'| and its jerk at most max|q'''| + 3 b max|q''| + j max|q'| over the window that the stop covers, with
-b, j the profile's greatest |s''|, |s'''| (s' <= 1). If that holds for one profile of the ladder no longer than
-`max_stop_s`, `braking.scale_to_rest`, which tries them all exactly, finds one at least as fast. Sliding maxima of the
-set-points' differences make it cheap; `_MARGIN` covers what lies between set-points.
+|q''| s'^2 + |q'| |s''| and its jerk at most |q'''| s'^3 + 3 |q''| s' |s''| + |q'| |s'''|, cycle by cycle, with the path's
+derivatives taken as the greatest of the neighbouring set-points' differences and `_MARGIN` for what lies between. If
+that keeps the limits for one profile no longer than `max_stop_s`, then `braking.scale_to_rest`, which tries the same
+profiles exactly, finds one at least as fast. All set-points are bounded at once.
 """
 from __future__ import annotations
 
@@ -64,16 +64,17 @@ class SafetyGate:
         current: Plan,
         next_index: int,
         interpolation: InterpolatorConfig = InterpolatorConfig(),
-        stamp_of_state: Callable[[int], float | None] | None = None,
+        published: Callable[[int], RobotState | None] | None = None,
         carried_radius_m: float | None = None,
     ) -> tuple[Verdict, Plan | None]:
         """The whole way of a chunk: protocol, plan, motion. The plan is None when refused; `current` stays in force."""
-        verdict = self.check_chunk(chunk, state, token, last_seq, now_s, stamp_of_state)
+        verdict = self.check_chunk(chunk, state, token, last_seq, now_s, published)
         if not verdict.accepted:
             return verdict, None
         try:
             self._check_waypoints(chunk)
-            plan = build_plan(chunk, next_setpoint_s, current, next_index, self.limits, interpolation)
+            answered = published(chunk.state_seq) if published else None
+            plan = build_plan(chunk, next_setpoint_s, current, next_index, self.limits, interpolation, answered)
         except PlanRefused as refusal:
             return Verdict(chunk.trace_id, False, refusal.reason.value, refusal.detail), None
         verdict = self.check_plan(plan, current.history_at(next_index), carried_radius_m)
@@ -86,12 +87,12 @@ class SafetyGate:
         token: int,
         last_seq: int,
         now_s: float,
-        stamp_of_state: Callable[[int], float | None] | None = None,
+        published: Callable[[int], RobotState | None] | None = None,
     ) -> Verdict:
         """Protocol: finite, shape, joint order, armed and token, fresh, in order, answering a state that was published.
 
         `state` is the newest published state, `last_seq` the `state_seq` of the last accepted chunk (-1: none),
-        `stamp_of_state` gives the stamp published with a sequence number (None: never published or long ago).
+        `published` gives the state published with a sequence number (None: never published, or too long ago).
         """
         c, limit = self.config, ur5.DOF
 
@@ -130,11 +131,13 @@ class SafetyGate:
             return refuse(Reason.OUT_OF_ORDER, f"state_seq {chunk.state_seq} after {last_seq}")
         if chunk.state_seq > state.seq:
             return refuse(Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} not published yet, newest {state.seq}")
-        if stamp_of_state is not None and stamp_of_state(chunk.state_seq) != stamp_s:
-            published = stamp_of_state(chunk.state_seq)
-            return refuse(
-                Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} has stamp {published}, the chunk says {stamp_s}"
-            )
+        if published is not None:
+            answered = published(chunk.state_seq)
+            if answered is None or answered.stamp_s != stamp_s:
+                says = "is not known" if answered is None else f"has stamp {answered.stamp_s}"
+                return refuse(
+                    Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} {says}, the chunk says {stamp_s}"
+                )
         return Verdict(chunk.trace_id, True)
 
     def _check_waypoints(self, chunk: JointChunk) -> None:
@@ -234,18 +237,19 @@ def stop_admissible(points_rad: np.ndarray, period_s: float, limits: Limits = UR
     admitted = (end - np.arange(count)) * period_s <= limits.max_stop_s
     if admitted.all():
         return admitted
-    size = np.abs(np.concatenate(list(differences.values()), axis=1)) * _MARGIN
+    # what a scaled set-point sees lies within one row of its own place on the path
+    v, a, j = (maximum_filter1d(np.abs(x) * _MARGIN, 3, axis=0, mode="nearest") for x in differences.values())
     for profile in braking.profiles(period_s)[::-1]:
-        if profile.duration_s > limits.max_stop_s:
+        todo = np.flatnonzero(~admitted)
+        if profile.duration_s > limits.max_stop_s or not len(todo):
             continue
-        window = int(np.ceil(profile.s_s[-1] / period_s)) + 2
-        # origin shifts the filter's window from centred to [i, i + window)
-        v, a, j = np.split(maximum_filter1d(size, window, axis=0, mode="nearest", origin=-(window // 2)), 3, axis=1)
-        b, bj = profile.deceleration_1_s, profile.jerk_1_s2
-        fits = (a + b * v <= limits.qdd_max_rad_s2) & (j + 3 * b * a + bj * v <= limits.qddd_max_rad_s3)
-        admitted |= fits.all(axis=1)
-        if admitted.all():
-            break
+        place = np.minimum(todo[:, None] + (profile.s_s / period_s).astype(int), count - 1)
+        sd = np.append(1.0, profile.sd[:-1])[:, None]  # s' falls: its greatest value in a cycle is that at the start
+        sdd = np.maximum(np.abs(profile.sdd_1_s), np.abs(np.append(0.0, profile.sdd_1_s[:-1])))[:, None]
+        acceleration = a[place] * sd**2 + v[place] * sdd
+        jerk = j[place] * sd**3 + 3 * a[place] * sd * sdd + v[place] * profile.jerk_1_s2
+        fits = (acceleration <= limits.qdd_max_rad_s2) & (jerk <= limits.qddd_max_rad_s3)
+        admitted[todo] = fits.all(axis=(1, 2))
     return admitted
 
 
