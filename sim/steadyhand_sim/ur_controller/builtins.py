@@ -247,6 +247,8 @@ class Builtins:
         self._rest = _public(StateBuiltins(controller)) | _public(IoBuiltins(controller))
         # called by the stock control script at its start and on a stop; force mode itself is not emulated
         self._rest |= {"zero_ftsensor": _nothing, "end_force_mode": _nothing, "force_mode_set_damping": _force_damping}
+        if controller.config.is_e_series:  # script manual of PolyScope 5; CB3 has no such function
+            self._rest["force_mode_set_gain_scaling"] = _force_gain
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Name -> function, for a main program."""
@@ -278,3 +280,9 @@ def _force_damping(damping: float) -> None:
     """force_mode_set_damping: checked, without effect."""
     if not 0.0 <= damping <= 1.0:
         raise ValueError(f"damping {damping!r} is outside 0..1")
+
+
+def _force_gain(scaling: float) -> None:
+    """force_mode_set_gain_scaling: checked, without effect."""
+    if not 0.0 <= scaling <= 2.0:
+        raise ValueError(f"scaling {scaling!r} is outside 0..2")

@@ -97,6 +97,11 @@ class Machine:
             raise ScriptError("nested too deeply") from None
         self._main = self.start_thread(body, self.globals, program.line)
 
+    @staticmethod
+    def language_names() -> frozenset[str]:
+        """Functions that the interpreter itself provides."""
+        return frozenset(language.FUNCTIONS) | {"sync", "sleep", "textmsg", "popup", "get_steptime"}
+
     # --- for the controller ------------------------------------------------------------------------------------
     @property
     def running(self) -> bool:
