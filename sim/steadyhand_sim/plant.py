@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from steadyhand import kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand_sim.currents import motor_currents
 from steadyhand_sim.ur_controller.plant import PlantCommand, PlantState
@@ -10,6 +11,8 @@ from steadyhand_sim.world import World
 
 CLOSE_BIT, PREGRASP_BIT = 1 << 0, 1 << 1  # standard digital outputs 0 and 1
 WIDTH_FULL_SCALE_M, VOLTAGE_FULL_SCALE_V = 0.1, 10.0
+FORCE_TIME_CONSTANT_S = 0.02  # low-pass of the force estimate
+DAMPING = 0.02
 
 
 def gripper_command(digital_outputs: int) -> str:
@@ -25,6 +28,7 @@ class CellPlant:
     def __init__(self, world: World) -> None:
         self.world = world
         self._gripper = ""
+        self._wrench = np.zeros(ur5.DOF)
 
     def state(self) -> PlantState:
         """The present state, without advancing time."""
@@ -33,6 +37,7 @@ class CellPlant:
         return PlantState(
             q_rad=world.q_rad.copy(), qd_rad_s=world.qd_rad_s.copy(),
             current_a=motor_currents(world.torque_nm, world.qd_rad_s), analog_inputs_v=(float(volts), 0.0),
+            tcp_force_n=self._wrench.copy(),
         )
 
     def step(self, command: PlantCommand, dt_s: float) -> PlantState:
@@ -48,4 +53,17 @@ class CellPlant:
             self.world.step_braked(n_substeps)
         else:
             self.world.step(command.q_target_rad, command.qd_target_rad_s, n_substeps)
+        keep = np.exp(-dt_s / FORCE_TIME_CONSTANT_S)
+        self._wrench = keep * self._wrench + (1.0 - keep) * self._tcp_wrench()
         return self.state()
+
+    def _tcp_wrench(self) -> np.ndarray:
+        """(6,) force and torque on the tool in `base`, as a controller gets it: from what the motors do beyond the model.
+
+        J^T F = tau_model - tau_motor, damped near singularities. An unknown payload shows, as on the robot.
+        """
+        jacobian = kinematics.jacobian(self.world.q_rad)
+        external = self.world.model_torque_nm() - self.world.torque_nm
+        wrench = np.linalg.solve(jacobian @ jacobian.T + DAMPING**2 * np.eye(ur5.DOF), jacobian @ external)
+        rotation = kinematics.T_BASE_LINK_BASE[:3, :3].T
+        return np.concatenate([rotation @ wrench[:3], rotation @ wrench[3:]])

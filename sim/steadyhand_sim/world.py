@@ -242,6 +242,15 @@ class World:
             seq, self.time_s, self.q_rad.copy(), self.gripper_width, positions, quaternions, look_seed, look_split, camera
         )
 
+    def model_torque_nm(self) -> np.ndarray:
+        """(6,) joint torques that gravity and the present velocities explain, without load and contact."""
+        fingers = [state[0] for state in self._p.getJointStates(self._robot, self.gripper.joints)]
+        still = [0.0] * len(fingers)
+        return np.array(self._p.calculateInverseDynamics(
+            self._robot, [*self.q_rad.tolist(), *fingers], [*self.qd_rad_s.tolist(), *still],
+            [*self._motor.qdd_rad_s2.tolist(), *still],
+        )[: ur5.DOF])
+
     @property
     def n_objects(self) -> int:
         """Number of cubes."""

@@ -102,3 +102,15 @@ def test_digital_outputs_move_the_gripper_and_the_analog_input_shows_it(sim, bit
 def test_plant_refuses_a_cycle_that_is_no_multiple_of_the_physics(sim):
     with pytest.raises(ConfigError, match="dt_s"):
         CellPlant(sim.world).step(PlantCommand(cell.HOME_Q_RAD, np.zeros(6), np.zeros(6)), 0.003)
+
+
+def test_force_estimate_shows_a_push_in_the_controllers_frame(sim):
+    plant, still = CellPlant(sim.world), np.zeros(6)
+    command = PlantCommand(cell.HOME_Q_RAD, still, still)
+    for _ in range(60):
+        quiet = plant.step(command, 0.008)
+    assert np.abs(quiet.tcp_force_n[:3]).max() < 3.0
+    sim.world.push_tool(np.array([0.0, 60.0, -20.0]), 0.5)
+    for _ in range(30):
+        pushed = plant.step(command, 0.008)
+    np.testing.assert_allclose(pushed.tcp_force_n[:3], [0.0, -60.0, -20.0], atol=3.0)  # `base` is half a turn away
