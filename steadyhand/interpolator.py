@@ -24,7 +24,7 @@ from steadyhand import ur5
 from steadyhand.braking import stop_tail
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.limits import UR5_LIMITS, Limits
-from steadyhand.plan import Plan
+from steadyhand.plan import Plan, Published
 from steadyhand.types import JointChunk, Reason, RobotState
 
 # Rows: weights of four control points for 1, u, u^2, u^3.
@@ -60,7 +60,7 @@ def build_plan(
     next_index: int,
     limits: Limits = UR5_LIMITS,
     config: InterpolatorConfig = InterpolatorConfig(),
-    answered: RobotState | None = None,
+    answered: Published | RobotState | None = None,
 ) -> Plan:
     """The plan that a chunk asks for, its set-point 0 due at `next_setpoint_s` in place of `current[next_index]`.
 
@@ -74,6 +74,8 @@ def build_plan(
     if end_s <= start_s:
         raise PlanRefused(Reason.EXPIRED, f"last way-point was due {start_s - end_s:.3f} s ago")
     controls = _control_points(chunk, answered)
+    if not np.isfinite(controls).all():
+        raise PlanRefused(Reason.NOT_FINITE, "way-points or the commanded state they answer")
     end = tuple(x[0] for x in _spline(controls, chunk.period_s, np.array([end_s])))
     fast = np.abs(end[1]) > limits.qd_max_rad_s
     if fast.any():
@@ -109,7 +111,7 @@ def build_plan(
     )
 
 
-def _control_points(chunk: JointChunk, answered: RobotState | None) -> np.ndarray:
+def _control_points(chunk: JointChunk, answered: Published | RobotState | None) -> np.ndarray:
     """(N + 3, 6): row k belongs to time (k - 1) * period behind the state's stamp."""
     q = np.asarray(chunk.q_rad, dtype=float)
     first = q[1] - q[0] if len(q) > 1 else np.zeros_like(q[0])

@@ -57,6 +57,15 @@ class Plan:
         return self.q_rad[rows], self.qd_rad_s[rows], self.qdd_rad_s2[rows]
 
 
+@dataclass(frozen=True)
+class Published:
+    """What a published state said about the commanded motion: what a chunk that answers it starts from."""
+
+    stamp_s: float
+    q_commanded_rad: np.ndarray  # (6,)
+    qd_commanded_rad_s: np.ndarray  # (6,)
+
+
 def hold_plan(q_rad: np.ndarray, period_s: float, start_s: float, trace_id: str = "") -> Plan:
     """The plan of standing at `q_rad` (6,): what is in force after arming and what every motion starts from."""
     q = np.asarray(q_rad, dtype=float)

@@ -20,7 +20,7 @@ from steadyhand import braking, collision, kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand.interpolator import InterpolatorConfig, PlanRefused, build_plan
 from steadyhand.limits import UR5_LIMITS, Limits
-from steadyhand.plan import HISTORY, Plan
+from steadyhand.plan import HISTORY, Plan, Published
 from steadyhand.types import JointChunk, Mode, Reason, RobotState, Verdict
 
 MOVING_MODES = (Mode.ARMED_AUTO, Mode.ARMED_MANUAL, Mode.RECOVERING)
@@ -64,7 +64,7 @@ class SafetyGate:
         current: Plan,
         next_index: int,
         interpolation: InterpolatorConfig = InterpolatorConfig(),
-        published: Callable[[int], RobotState | None] | None = None,
+        published: Callable[[int], Published | RobotState | None] | None = None,
         carried_radius_m: float | None = None,
     ) -> tuple[Verdict, Plan | None]:
         """The whole way of a chunk: protocol, plan, motion. The plan is None when refused; `current` stays in force."""
@@ -87,7 +87,7 @@ class SafetyGate:
         token: int,
         last_seq: int,
         now_s: float,
-        published: Callable[[int], RobotState | None] | None = None,
+        published: Callable[[int], Published | RobotState | None] | None = None,
     ) -> Verdict:
         """Protocol: finite, shape, joint order, armed and token, fresh, in order, answering a state that was published.
 

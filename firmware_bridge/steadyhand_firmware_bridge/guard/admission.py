@@ -10,7 +10,7 @@ from steadyhand.guard_protocol import Chunk
 from steadyhand.guard_state import GuardState
 from steadyhand.interpolator import InterpolatorConfig
 from steadyhand.limits import Limits
-from steadyhand.plan import Plan
+from steadyhand.plan import Plan, Published
 from steadyhand.protocols import Feedback
 from steadyhand.safety_gate import GateConfig, SafetyGate
 from steadyhand.types import JointChunk, Mode, Reason, RobotState
@@ -18,7 +18,7 @@ from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
 
 SOURCES = frozenset({"policy", "planner", "manual"})
-STAMPS_KEPT = 128  # published states that an action may still answer: over 100 ms at 500 Hz
+STATES_KEPT = 128  # published states that an action may still answer: over 100 ms at 500 Hz
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Admission:
         self._gate_config = GateConfig(max_age_s=config.chunk_age_s)
         self.gate = SafetyGate(limits, self._gate_config)
         self._interpolation = InterpolatorConfig(period_s=period_s)
-        self._stamps: list[tuple[int, float]] = [(-1, 0.0)] * STAMPS_KEPT
+        self._published: list[tuple[int, Published | None]] = [(-1, None)] * STATES_KEPT
         self._newest = -1
         self._last_seq = -1
 
-    def published(self, seq: int, stamp_s: float) -> None:
+    def published(self, seq: int, state: Published) -> None:
         """A state went out."""
-        self._stamps[seq % STAMPS_KEPT] = (seq, stamp_s)
+        self._published[seq % STATES_KEPT] = (seq, state)
         self._newest = seq
 
     def reset(self) -> None:
@@ -75,7 +75,7 @@ class Admission:
         )  # fmt: skip
         verdict, plan = gate.admit(
             proposal, robot_state, state.token, self._last_seq, now_s, next_setpoint_s, motion.plan, motion.index,
-            self._interpolation, self._stamp_of,
+            self._interpolation, self._answered,
         )  # fmt: skip
         if plan is None:
             return Judgement(None, Reason(verdict.reason), verdict.detail)
@@ -86,9 +86,9 @@ class Admission:
             plan, waypoints_end_s=chunk.state_stamp_s + len(q) * chunk.period_s, end_speed_rad_s=end_speed
         )
 
-    def _stamp_of(self, seq: int) -> float | None:
-        kept, stamp_s = self._stamps[seq % STAMPS_KEPT]
-        return stamp_s if kept == seq else None
+    def _answered(self, seq: int) -> Published | None:
+        kept, state = self._published[seq % STATES_KEPT]
+        return state if kept == seq else None
 
     def _recovery_gate(self, q_rad: np.ndarray) -> SafetyGate:
         """Slow, and no violated margin may shrink: where the arm is outside already, the limit is where it is now."""

@@ -13,6 +13,7 @@ import numpy as np
 from steadyhand import guard_state as gs
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
+from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
 from steadyhand.types import Mode, Reason
 from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
@@ -83,7 +84,10 @@ class Guard:
         self._send(feedback, now_s)
         self.seq += 1
         state = self._publishable(feedback, at_rest, now_s)
-        self.admission.published(state.seq, state.stamp_s)
+        self.admission.published(
+            state.seq,
+            Published(state.stamp_s, np.array(state.q_commanded_rad), np.array(state.qd_commanded_rad_s)),
+        )
         return state
 
     def _at_rest(self, now_s: float) -> bool:
