@@ -1,6 +1,7 @@
 # make run     the main job in simulation: sets everything up, clears the tray, prints a summary (ARGS="--cubes 8 --view")
 # make test    every test but the training ones
 # make bench   the benchmarks, to out/bench/
+# make perception-model   trains the perception model anew (half an hour)
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -18,7 +19,7 @@ PYTHONPATH_SOURCES := $(CURDIR):$(CURDIR)/policies:$(CURDIR)/firmware_bridge:$(C
 export STEADYHAND_SLOT := $(SLOT)
 export STEADYHAND_TRITON_VENV ?= $(abspath $(TRITON_VENV))
 
-.PHONY: run test test-fast test-train bench setup setup-train doctor clean distclean
+.PHONY: run test test-fast test-train perception-model bench setup setup-train doctor clean distclean
 
 run: setup
 	@$(VENV)/bin/steadyhand run $(ARGS)
@@ -31,6 +32,12 @@ test-fast: setup
 
 test-train: setup-train
 	@PYTHONPATH=$(PYTHONPATH_SOURCES) $(TRAIN_VENV)/bin/python -m pytest tests -m train $(ARGS)
+
+# The perception model from its seed: images, training, export, test images, evaluation (docs/perception.md).
+perception-model: setup setup-train
+	@for step in dataset train export samples; do \
+	   PYTHONPATH=$(PYTHONPATH_SOURCES) OMP_NUM_THREADS=1 $(TRAIN_VENV)/bin/python -m policies.training.perception.$$step || exit 1; done
+	@$(PY) -m benchmarks perception_spine
 
 bench: setup
 	@$(PY) -m benchmarks $(ARGS)

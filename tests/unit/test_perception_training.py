@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from policies.training.perception.dataset import ABSENT, IGNORED, PRESENT, labels_of, outline_pixels
-from policies.training.perception.metrics import match, summary, wilson
+from policies.training.perception.metrics import match, summary
 from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, sample_scene
 from steadyhand import cell, kinematics
 from steadyhand_perception.maps import MAPS, Grid, Peaks, encode
@@ -93,12 +93,6 @@ def test_matching_counts_misses_false_reports_and_leaves_ignored_ones_out():
 def test_two_detections_of_one_cube_are_one_false_report():
     result = match(peaks_at([0.45, -0.2], [0.46, -0.2]), np.array([[0.45, -0.2, 0.0]]), np.array([PRESENT]))
     assert (result.misses, result.false) == (0, 1)
-
-
-def test_wilson_interval_of_the_text_book():
-    low, high = wilson(10, 100)
-    assert (low, high) == (pytest.approx(0.0552, abs=1e-4), pytest.approx(0.1744, abs=1e-4))
-    assert wilson(0, 50)[0] == 0.0 and wilson(0, 0) == (0.0, 1.0)
 
 
 @pytest.mark.train

@@ -2,5 +2,5 @@
 
 Law of this folder: may import anything (torch, the simulator); nothing imports it. Run from the project's root with the
 training environment: `python -m policies.training.perception.train` (docs/perception.md). Everything follows from
-`config.toml` and its seed; test images are read by `evaluate` and `samples` only.
+`config.toml` and its seed; test images are read by `benchmarks/perception_spine.py` and `samples` only.
 """

@@ -128,26 +128,29 @@ def load_config(path: Path) -> dict:
     return tomllib.loads(path.read_text())
 
 
+def render_split(config: dict, split: str) -> None:
+    """Render the shards of a split that do not exist yet."""
+    folder, size, total = Path(config["out"]), config["images"]["shard"], config["images"][split]
+    folder.mkdir(parents=True, exist_ok=True)
+    for index in range(-(-total // size)):
+        path = folder / f"{split}_{index:03d}.npz"
+        if path.exists():
+            continue
+        start = time.perf_counter()
+        arrays = render_shard(split, index, min(size, total - index * size), config["seed"], config["labels"])
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)
+        partial.rename(path)  # whole or not at all
+        print(f"{path.name}: {len(arrays['images']) / (time.perf_counter() - start):.0f} images/s", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=HERE / "config.toml")
     config = load_config(parser.parse_args().config)
-    folder = Path(config["out"])
-    folder.mkdir(parents=True, exist_ok=True)
-    size = config["images"]["shard"]
     for split in ("validation", "train", "test"):
-        total = config["images"][split]
-        for index in range(-(-total // size)):
-            path = folder / f"{split}_{index:03d}.npz"
-            if path.exists():
-                continue
-            start = time.perf_counter()
-            arrays = render_shard(split, index, min(size, total - index * size), config["seed"], config["labels"])
-            partial = path.with_suffix(".partial")
-            with partial.open("wb") as file:
-                np.savez(file, **arrays)
-            partial.rename(path)  # whole or not at all
-            print(f"{path.name}: {len(arrays['images']) / (time.perf_counter() - start):.0f} images/s", flush=True)
+        render_split(config, split)
     return 0
 
 

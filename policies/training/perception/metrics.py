@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks.common import wilson
 from policies.training.perception.dataset import IGNORED, PRESENT
 from steadyhand import cell
 from steadyhand_perception.maps import Peaks, wrap_yaw
@@ -46,15 +47,6 @@ def match(peaks: Peaks, cubes: np.ndarray, label: np.ndarray, everywhere: bool =
         distance[rows, columns][of_tray], yaw_error[of_tray], peaks.std_m[rows][of_tray],
         int(inside.sum() - of_tray.sum()), int((counted & ~right).sum()), peaks.logit[counted], right[counted],
     )
-
-
-def wilson(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson 95 % interval of k of n (Wilson 1927)."""
-    if n == 0:
-        return 0.0, 1.0
-    p, d = k / n, 1 + z * z / n
-    middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return float(max(0.0, (middle - half) / d)), float(min(1.0, (middle + half) / d))
 
 
 def summary(results: list[Matched]) -> dict:
