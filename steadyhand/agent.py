@@ -29,7 +29,7 @@ class AgentConfig:
 
     state_timeout_s: float = described(0.3, "silence of the guard that ends a task", "s", 0.05, 5.0)
     rest_limit_s: float = described(2.0, "rest is measured within this, or said to be unknown", "s", 0.5, 10.0)
-    policy_deadline_s: float = described(0.020, "deadline of one policy call", "s", 0.002, 1.0)
+    policy_deadline_s: float = described(0.040, "deadline of one policy call, fallback included", "s", 0.002, 1.0)
     policy_expiry_s: float = described(PERIOD_S, "a reply later than this after its request is dropped", "s", 0.01, 1.0)
     policy_outage_s: float = described(0.5, "without a usable reply for this long the policy is unavailable", "s", 0.1, 10.0)
     action_max: float = described(1.25, "largest action of the policy, in its own units", "", 1.0, 10.0)
@@ -40,7 +40,8 @@ class AgentConfig:
         check_ranges(self)
 
 
-BRAKE_AFTER_S = 0.08  # without a policy chunk for this long the agent brakes itself, before the guard's 100 ms
+LATENCIES_KEPT = 100_000
+BRAKE_AFTER_S = 0.07  # no chunk sent for this long in a policy phase: the agent brakes, before the guard's 100 ms
 
 
 @dataclass
@@ -82,13 +83,13 @@ class Agent:
         self._state_arrived_s = -math.inf
         self._next_tick_s = -math.inf
         self._last_reply_s = -math.inf  # stamp of the last usable reply
-        self._last_motion_s = -math.inf  # stamp of the state answered by the last chunk
+        self._last_sent_s = -math.inf  # stamp of the newest state when the last chunk was sent
         self._brake: trajectory.Trajectory | None = None
         self._refused_in_a_row = 0
         self._gripper: Gripper | None = None
         self._gripper_sent_s = -math.inf
         self._used_points: set[int] = set()
-        self._latencies_s: list[float] = []
+        self._latencies_s: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._clear()
 
     # -- the step ----------------------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class Agent:
         return self._goal is not None
 
     def latencies_s(self) -> np.ndarray:
-        """Latencies of the policy replies of the current or last goal."""
+        """Latencies (n,) of the usable policy replies, the newest LATENCIES_KEPT."""
         return np.array(self._latencies_s)
 
     def _step(self, inputs: Inputs) -> None:
@@ -157,7 +158,6 @@ class Agent:
             self._executor = Executor(
                 self._executor_config, self._plan_config, state, goal.max_objects, self._used_points
             )
-            self._latencies_s.clear()
             self._drop_commands(state.stamp_s)
 
     def _take_cancels(self, inputs: Inputs) -> None:
@@ -364,14 +364,15 @@ class Agent:
         if not new or self._executor.run.phase not in POLICY_PHASES or self._chunk is not None:
             return
         moving = bool(np.abs(state.qd_commanded_rad_s).max() > 0.02)
-        if moving and state.stamp_s - self._last_motion_s > BRAKE_AFTER_S:
+        if moving and state.stamp_s - self._last_sent_s > BRAKE_AFTER_S:
             self._send_brake(state)
 
     def _send_brake(self, state: RobotState) -> None:
         if self._brake is None:
             self._brake = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
             self.counters["braked"] += 1
-        if state.stamp_s - self._last_motion_s >= PERIOD_S - 0.005:
+        if state.stamp_s - self._last_sent_s >= PERIOD_S - 0.005:
+            self._pending = None  # its reply would answer an older state than this chunk
             self._send(self._brake.waypoints(state.stamp_s, 12, PERIOD_S), state, "planner")
 
     def _repeat_gripper(self) -> None:
@@ -389,7 +390,7 @@ class Agent:
         self._chunk = JointChunk(
             state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, PERIOD_S, waypoints_rad
         )
-        self._last_motion_s = state.stamp_s
+        self._last_sent_s = self._state.stamp_s
         self.counters[f"chunks_{source}"] += 1
         self._record("chunk", state.stamp_s, trace_id=trace_id, observation_id=observation_id, source=source,
                      phase=self._executor.run.phase.value, state_seq=state.seq, q_last_rad=waypoints_rad[-1])
@@ -448,15 +449,17 @@ class Agent:
                         self._executor.level, detail)
 
     def _statistics(self) -> dict[str, object]:
-        """Of the goal that ends (failures, attempts, latencies) and of this process (counters)."""
-        run = self._executor.run if self._executor else None
-        latency_ms = np.array(self._latencies_s) * 1e3
+        """Calls, latencies and counters are totals of this process; attempts and failures are those of the goal."""
+        run, counters = self._executor.run, self.counters
+        latency_ms = self.latencies_s() * 1e3
+        served = {name.removeprefix("served_"): n for name, n in counters.items() if name.startswith("served_")}
+        unanswered = counters["fault_policy_timeout"] + counters["fault_policy_output_invalid"]
+        percentiles = {"p50": 50, "p99": 99, "max": 100} if len(latency_ms) else {}
         return {
-            "policy_calls": len(latency_ms),
-            "policy_latency_ms": {
-                name: round(float(np.percentile(latency_ms, q)), 3) for name, q in (("p50", 50), ("p99", 99), ("max", 100))
-            } if len(latency_ms) else {},
-            "attempts": {str(k): v for k, v in run.attempts.items()} if run else {},
-            "failures": [f"{f.fault} in {f.phase}: {f.detail}; {f.recovery}" for f in run.failures] if run else [],
-            "counters": dict(self.counters),
+            "policy_calls": sum(served.values()) + unanswered,
+            "served_by": served,
+            "policy_latency_ms": {n: round(float(np.percentile(latency_ms, q)), 3) for n, q in percentiles.items()},
+            "attempts": {str(k): v for k, v in run.attempts.items()},
+            "failures": [f"{f.fault} in {f.phase}: {f.detail}; next: {f.recovery}" for f in run.failures],
+            "counters": dict(counters),
         }

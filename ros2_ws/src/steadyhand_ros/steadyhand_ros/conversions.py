@@ -95,8 +95,38 @@ def object_estimate(m: msg.ObjectPose) -> types.ObjectEstimate:
             raise ProtocolError(f"object {m.id}.{name} = {value}: not finite")
     return types.ObjectEstimate(
         object_id=m.id, position_m=np.array([m.x, m.y, m.z]), yaw_rad=m.yaw, presence=m.presence,
-        position_std_m=m.position_std, age_s=m.age,
+        position_std_m=m.position_std, age_s=m.age, in_box=m.in_box,
     )
+
+
+def state_estimate_msg(e: types.Estimate) -> msg.StateEstimate:
+    """Estimate -> message; header.stamp is the capture time of the newest image used."""
+    m = msg.StateEstimate(
+        mode=int(e.mode), reason=e.reason, observation_id=e.observation_id, image_age=float(e.image_age_s),
+        objects=[object_pose_msg(o, o.in_box) for o in e.objects],
+    )
+    if math.isfinite(e.stamp_s):
+        m.header.stamp.sec, m.header.stamp.nanosec = int(e.stamp_s), int(e.stamp_s % 1.0 * 1e9)
+    m.header.frame_id = "base_link"
+    return m
+
+
+def estimate(m: msg.StateEstimate) -> types.Estimate:
+    """Message -> Estimate. Raises ProtocolError for an unknown mode or an object value that is not finite."""
+    try:
+        mode = types.EstimateMode(m.mode)
+    except ValueError:
+        raise ProtocolError(f"state_estimate.mode = {m.mode}: expected {[int(x) for x in types.EstimateMode]}") from None
+    stamp_s = m.header.stamp.sec + m.header.stamp.nanosec * 1e-9
+    objects = tuple(object_estimate(o) for o in m.objects)
+    return types.Estimate(stamp_s, mode, m.reason, m.observation_id, m.image_age, objects)
+
+
+def fault_msg(f: types.Fault, level: int, stamp) -> msg.Fault:
+    """Fault -> message."""
+    m = msg.Fault(name=f.name, level=level, detector=f.detector, detail=f.detail[:500], active=True)
+    m.header.stamp = stamp
+    return m
 
 
 def image_array(m) -> np.ndarray:

@@ -1,0 +1,280 @@
+"""ROS shell of the agent: the action, the topics and the policy's thread round `steadyhand.agent`. It decides nothing.
+
+`Agent.step` runs under one lock, in whichever thread brings something new: the executor's (states, goals, cancels) or
+the policy worker's (replies). No callback waits for a server, a file or a goal.
+"""
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.task import Future
+from std_msgs.msg import String
+from steadyhand_interfaces import msg
+from steadyhand_interfaces.action import ExecuteTask
+
+from steadyhand import health
+from steadyhand.agent import Agent, AgentConfig
+from steadyhand.config import check_ranges, described
+from steadyhand.errors import ConfigError, ProtocolError
+from steadyhand.executor import ExecutorConfig
+from steadyhand.planner import PlannerConfig
+from steadyhand.slot import current_slot
+from steadyhand.task import Code, Decision, Feedback, Goal, Inputs, PolicyReply, Result
+from steadyhand.types import Estimate, EstimateMode, RobotState, Verdict
+from steadyhand_ros import conversions, qos
+from steadyhand_ros.fault_publisher import FaultPublisher
+from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
+from steadyhand_ros.params import declare
+from steadyhand_ros.policy_worker import PolicyWorker, open_policy
+from steadyhand_ros.trace_writer import TraceWriter
+
+HEARTBEAT = "agent"  # input name that the guard requires for AUTO
+TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.1, 0.2
+
+
+@dataclass(frozen=True)
+class AgentNodeConfig:
+    """Which policy, and whether a Triton server is asked for it."""
+
+    model_repository: str = described("", "folder of the models")
+    model: str = described("pick_place", "model name in the repository")
+    use_triton: bool = described(True, "ask a Triton server; the model in this process is the fallback")
+    triton_url: str = described("", "host:port of the server's gRPC endpoint; empty: this slot's")
+    estimate_timeout_s: float = described(0.3, "silence of the estimator from which there is no estimate", "s", 0.05, 5.0)
+    trace: bool = described(True, "write the trace of requests, replies, chunks and verdicts")
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+class AgentNode(SteadyhandNode):
+    """See the module."""
+
+    def __init__(self):
+        super().__init__("agent_node")
+        self._lock = threading.RLock()
+        self._agent: Agent | None = None
+        self._policy = self._worker = self._trace = None
+        self._state: RobotState | None = None
+        self._estimate: Estimate | None = None
+        self._estimate_arrived_s = 0.0
+        self._verdicts: list[Verdict] = []
+        self._goals: dict[str, tuple[object, Future]] = {}
+        self._feedback: tuple[Feedback | None, float] = (None, 0.0)
+        self._heartbeat_s = 0.0
+        self._malformed = 0
+        self._health = {name: health.Component(name) for name in ("guard", "estimate", "policy")}
+
+    # -- lifecycle ---------------------------------------------------------------------------------------------------
+    def build(self) -> None:
+        self.config = declare(self, AgentNodeConfig)
+        if not self.config.model_repository:
+            raise ConfigError("model_repository: give the folder of the models")
+        self._prefix = secrets.token_hex(3)
+        self._agent = Agent(
+            self._prefix, declare(self, AgentConfig, "agent"), declare(self, ExecutorConfig, "executor"),
+            declare(self, PlannerConfig, "planner"),
+        )
+        c = self.config
+        self._policy = open_policy(Path(c.model_repository), c.model, c.use_triton, c.triton_url)
+        self._chunk_pub = self.create_publisher(msg.JointChunk, "joint_chunk", qos.COMMAND)
+        self._gripper_pub = self.create_publisher(msg.GripperCommand, "gripper_command", qos.COMMAND)
+        self._heartbeat_pub = self.create_publisher(msg.InputHeartbeat, "input_heartbeat", qos.EVENTS)
+        self._stop_pub = self.create_publisher(String, "operator_stop", qos.COMMAND)
+        self._faults = FaultPublisher(self)
+        self._entities = [
+            self.create_subscription(msg.SafetyState, "safety_state", self._on_state, qos.NEWEST),
+            self.create_subscription(msg.StateEstimate, "state_estimate", self._on_estimate, qos.NEWEST),
+            self.create_subscription(msg.Verdict, "chunk_verdict", self._on_verdict, qos.COMMAND),
+            self.create_timer(TIMER_S, self._on_timer),
+            ActionServer(
+                self, ExecuteTask, "execute_task", self._execute, goal_callback=self._on_goal,
+                cancel_callback=self._on_cancel,
+            ),
+        ]
+
+    def open(self) -> None:
+        out = current_slot().out_dir
+        if self.config.trace:
+            self._trace = TraceWriter(out / "trace", f"agent-{self._prefix}", out / "reports")
+        self._worker = PolicyWorker(self._policy, self._on_reply)
+
+    def close(self) -> None:
+        with self._lock:
+            worker, trace, self._worker, self._trace = self._worker, self._trace, None, None
+            for goal_id in list(self._goals):
+                self._resolve(Result(goal_id, Code.INTERNAL, "agent_node was deactivated", False))
+        if worker is not None:
+            worker.close()
+        if trace is not None:
+            trace.close()
+
+    def tear_down(self) -> None:
+        if self._policy is not None:
+            self._policy.close()
+            self._policy = None
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+    def _on_state(self, m: msg.SafetyState) -> None:
+        try:
+            state = conversions.robot_state(m)
+        except ProtocolError as error:
+            self._malformed += 1
+            self.get_logger().warning(str(error), throttle_duration_sec=1.0)
+            return
+        with self._lock:
+            self._state = state
+            self._step()
+
+    def _on_estimate(self, m: msg.StateEstimate) -> None:
+        try:
+            estimate = conversions.estimate(m)
+        except ProtocolError:
+            self._malformed += 1
+            return
+        with self._lock:
+            self._estimate, self._estimate_arrived_s = estimate, time.monotonic()
+
+    def _on_verdict(self, m: msg.Verdict) -> None:
+        with self._lock:
+            self._verdicts.append(conversions.verdict(m))
+
+    def _on_reply(self, reply: PolicyReply) -> None:
+        with self._lock:
+            self._step(policy_reply=reply)
+
+    def _on_timer(self) -> None:
+        """Time passes without states too: silence of the guard must end a goal."""
+        with self._lock:
+            self._step()
+
+    # -- the action --------------------------------------------------------------------------------------------------
+    def _on_goal(self, request) -> GoalResponse:
+        """Accepted whenever the node is active: what cannot be done ends in a result that says why."""
+        return GoalResponse.ACCEPT if self.active else GoalResponse.REJECT
+
+    def _on_cancel(self, handle) -> CancelResponse:
+        with self._lock:
+            self._step(cancels=(_goal_id(handle),))
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle) -> ExecuteTask.Result:
+        goal_id, done = _goal_id(handle), Future(executor=self.executor)
+        with self._lock:
+            self._goals[goal_id] = (handle, done)
+            if self._worker is None:
+                self._resolve(Result(goal_id, Code.INTERNAL, "agent_node is not active", False))
+            else:
+                self._step(goals=(Goal(goal_id, handle.request.task, handle.request.max_objects),))
+        result: Result = await done
+        if result.code is Code.OK:
+            handle.succeed()
+        elif result.code is Code.CANCELLED and handle.is_cancel_requested:
+            handle.canceled()
+        else:
+            handle.abort()
+        return ExecuteTask.Result(
+            code=int(result.code), message=result.message, at_rest=result.at_rest, placed=result.placed,
+            attempted=result.attempted, statistics_json=json.dumps(result.statistics),
+        )
+
+    def _resolve(self, result: Result) -> None:
+        _, done = self._goals.pop(result.goal_id, (None, None))
+        if done is not None:
+            done.set_result(result)
+
+    # -- the step ----------------------------------------------------------------------------------------------------
+    def _step(self, policy_reply=None, goals=(), cancels=()) -> None:
+        """One step of the agent and everything it decided; the lock is held."""
+        if self._worker is None:
+            return
+        now_s = time.monotonic()
+        known = self._estimate is not None and now_s - self._estimate_arrived_s <= self.config.estimate_timeout_s
+        verdicts, self._verdicts = tuple(self._verdicts), []
+        decision = self._agent.step(Inputs(
+            now_s, self._state, self._estimate if known else None, policy_reply, verdicts, goals, cancels,
+        ))
+        self._carry_out(decision, now_s)
+        if now_s - self._heartbeat_s >= HEARTBEAT_S:
+            self._heartbeat_s = now_s
+            self._heartbeat_pub.publish(msg.InputHeartbeat(name=HEARTBEAT, ok=True))
+
+    def _carry_out(self, decision: Decision, now_s: float) -> None:
+        if decision.stop:
+            self._stop_pub.publish(String(data=decision.stop))
+        if decision.chunk is not None:
+            self._chunk_pub.publish(conversions.joint_chunk_msg(decision.chunk))
+        if decision.gripper is not None:
+            g = decision.gripper
+            self._gripper_pub.publish(msg.GripperCommand(token=g.token, width=float(g.width_m), trace_id=g.trace_id))
+        if decision.policy_request is not None:
+            self._worker.ask(decision.policy_request)
+        self._publish_feedback(decision.feedback, now_s)
+        self._faults.publish(decision.faults, now_s)
+        if self._trace is not None:
+            for record in decision.records:
+                self._trace.put(record)
+            if decision.report:
+                path = self._trace.report(time.strftime(f"%Y%m%d-%H%M%S-{self._prefix}.md"), decision.report)
+                self.get_logger().error(f"task given up; report: {path}")
+        for result in decision.results:
+            self.get_logger().info(f"goal {result.goal_id[:8]}: {result.code.name}: {result.message}")
+            self._resolve(result)
+
+    def _publish_feedback(self, feedback: Feedback | None, now_s: float) -> None:
+        last, last_s = self._feedback
+        if feedback is None or not self._goals or (feedback == last and now_s - last_s < FEEDBACK_S):
+            return
+        self._feedback = (feedback, now_s)
+        m = ExecuteTask.Feedback(
+            phase=feedback.phase, object_id=feedback.object_id, placed=feedback.placed, attempted=feedback.attempted,
+            level=feedback.level, detail=feedback.detail,
+        )
+        handle, _ = next(iter(self._goals.values()))  # one goal is executed at a time; others are answered BUSY at once
+        if handle.is_active:
+            handle.publish_feedback(m)
+
+    # -- health ------------------------------------------------------------------------------------------------------
+    def diagnostics(self):
+        if not self.active:
+            return WARN, "inactive", {}
+        now_s, parts = time.monotonic(), self._health
+        with self._lock:
+            state, estimate, counters = self._state, self._estimate, dict(self._agent.counters)
+        statistics = self._policy.statistics()
+        parts["guard"].report(
+            health.Level.OK if state else health.Level.ERROR, state.mode.value if state else "no state", now_s
+        )
+        levels = {EstimateMode.NOMINAL: health.Level.OK, EstimateMode.DEGRADED: health.Level.WARN}
+        if estimate is not None and now_s - self._estimate_arrived_s < 1.0:
+            parts["estimate"].report(levels.get(estimate.mode, health.Level.ERROR), estimate.reason, now_s)
+        local = self.config.use_triton and not statistics.primary_healthy
+        parts["policy"].report(
+            health.Level.WARN if local else health.Level.OK,
+            f"served locally: {statistics.primary_cause}" if local else "", now_s,
+        )
+        worst = max(parts.values(), key=lambda c: c.level(now_s))
+        level = {health.Level.OK: OK, health.Level.WARN: WARN}.get(worst.level(now_s), ERROR)
+        values = counters | {
+            "policy_p50_ms": statistics.p50_ms, "policy_p99_ms": statistics.p99_ms, "malformed": self._malformed,
+            "trace_dropped": self._trace.buffer.dropped if self._trace else 0,
+        }
+        return level, "ready" if level == OK else f"{worst.name}: {worst.message}", values
+
+
+def _goal_id(handle) -> str:
+    return bytes(handle.goal_id.uuid).hex()
+
+
+def main() -> int:
+    return run(AgentNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
