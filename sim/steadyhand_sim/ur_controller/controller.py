@@ -456,6 +456,7 @@ class URController:
         if self.robot_mode is not RobotMode.RUNNING:
             off = self.robot_mode is RobotMode.POWER_OFF
             wait_s = self.config.brake_release_s + (self.config.power_on_s if off else 0.0)
+            self.robot_mode = RobotMode.BOOTING if off else self.robot_mode
             self._power_timer = (self.time_s + wait_s, RobotMode.RUNNING)
         return True
 

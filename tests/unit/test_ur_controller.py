@@ -1,0 +1,328 @@
+"""The controller core: programs, stops, power, registers. No sockets."""
+import numpy as np
+import pytest
+
+from steadyhand import cell
+from steadyhand.errors import ConfigError
+from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
+from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
+from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode, safety_status_bits
+from steadyhand_sim.ur_controller.rtde_fields import OUTPUTS, TYPES, apply_inputs
+
+MOVE = "def move():\n  q = get_actual_joint_positions()\n  q[0] = q[0] + 1.0\n  movej(q, a=1.4, v=1.05)\nend\n"
+SPEED = "def fast():\n  while True:\n    speedj([0.8,0,0,0,0,0], 4.0, 0.008)\n  end\nend\n"
+# servo while a heartbeat in integer register 24 counts; brake and halt when it does not for five cycles
+HEARTBEAT = """def beat():
+  last = read_input_integer_register(24)
+  missed = 0
+  q = get_target_joint_positions()
+  while missed < 5:
+    beat = read_input_integer_register(24)
+    if beat == last:
+      missed = missed + 1
+    else:
+      missed = 0
+      last = beat
+    end
+    i = 0
+    while i < 6:
+      q[i] = read_input_float_register(24 + i)
+      i = i + 1
+    end
+    servoj(q, 0, 0, 0.008, 0.03, 2000)
+  end
+  write_output_integer_register(24, 3)
+  stopj(8.0)
+  halt
+end
+"""
+
+
+@pytest.fixture
+def robot():
+    return URController(KinematicPlant())
+
+
+def until(robot, condition, cycles=2000):
+    for n in range(cycles):
+        if condition():
+            return n
+        robot.step()
+    raise AssertionError(f"not within {cycles} cycles; log {list(robot.messages)[-3:]}")
+
+
+def stopped(robot):
+    return robot.runtime_state is RuntimeState.STOPPED
+
+
+def speed(robot):
+    return float(np.abs(robot.target.qd_rad_s).max())
+
+
+def test_a_program_moves_the_arm(robot):
+    assert robot.start_program(MOVE)
+    assert robot.runtime_state is RuntimeState.PLAYING
+    until(robot, lambda: stopped(robot))
+    assert robot.measured.q_rad[0] == pytest.approx(cell.HOME_Q_RAD[0] + 1.0, abs=2e-3)
+    assert robot.safety_mode is SafetyMode.NORMAL
+
+
+def test_the_target_never_jumps(robot):
+    robot.start_program(MOVE)
+    previous = robot.target
+    for _ in range(60):
+        robot.step()
+        assert np.abs(robot.target.qd_rad_s - previous.qd_rad_s).max() <= 1.4 * 0.008 + 1e-9
+        previous = robot.target
+    robot.stop_program()
+    while robot.target.moving:
+        robot.step()
+        assert np.abs(robot.target.qd_rad_s - previous.qd_rad_s).max() <= 10.0 * 0.008 + 1e-9
+        previous = robot.target
+
+
+def test_a_missed_heartbeat_brakes_and_halts(robot):
+    for i in range(6):
+        apply_inputs(robot, {f"input_double_register_{24 + i}": float(robot.target.q_rad[i])})
+    robot.start_program(HEARTBEAT)
+    q0 = robot.target.q_rad.copy()
+    for k in range(60):
+        q = q0 + [0.004 * k, 0, 0, 0, 0, 0]
+        apply_inputs(robot, {f"input_double_register_{24 + i}": float(q[i]) for i in range(6)} | {"input_int_register_24": k + 1})
+        robot.step()
+    assert speed(robot) == pytest.approx(0.5, abs=0.02)
+    falling_after = until(robot, lambda: robot.outputs.ints[24] == 3)
+    assert falling_after <= 6
+    before = speed(robot)
+    robot.step()
+    assert speed(robot) < before  # the target falls from the first cycle of stopj on
+    until(robot, lambda: stopped(robot))
+    assert speed(robot) == 0.0
+
+
+@pytest.mark.parametrize("stop", ["protective_stop", "safeguard_stop", "emergency_stop", "pause_program"])
+def test_every_stop_only_pauses_the_program(robot, stop):
+    robot.start_program(MOVE)
+    until(robot, lambda: speed(robot) > 0.5)
+    getattr(robot, stop)()
+    assert robot.runtime_state is RuntimeState.PAUSING
+    peak = speed(robot)
+    robot.step()
+    assert speed(robot) < peak
+    until(robot, lambda: robot.runtime_state is RuntimeState.PAUSED)
+    assert speed(robot) == 0.0
+    q = robot.target.q_rad.copy()
+    for _ in range(50):
+        robot.step()
+    assert robot.program is not None
+    assert robot.target.q_rad == pytest.approx(q, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("stop", "clear"),
+    [
+        ("protective_stop", ["unlock_protective_stop", "play_program"]),
+        ("pause_program", ["play_program"]),
+        ("safeguard_stop", ["release_safeguard"]),  # by itself: the harsher case
+        ("emergency_stop", ["release_emergency_stop", "brake_release", "play_program"]),
+    ],
+)
+def test_a_paused_program_goes_on_and_finishes_its_move(robot, stop, clear):
+    robot.start_program(MOVE)
+    until(robot, lambda: speed(robot) > 0.5)
+    getattr(robot, stop)()
+    until(robot, lambda: robot.runtime_state is RuntimeState.PAUSED)
+    for _ in range(3):
+        robot.step()
+    for action in clear:
+        getattr(robot, action)()
+        until(robot, lambda: robot.robot_mode is not RobotMode.BOOTING)
+    until(robot, lambda: stopped(robot))
+    assert robot.target.q_rad[0] == pytest.approx(cell.HOME_Q_RAD[0] + 1.0, abs=1e-6)
+
+
+def test_no_play_while_the_cause_persists(robot):
+    robot.start_program(MOVE)
+    robot.protective_stop()
+    until(robot, lambda: robot.runtime_state is RuntimeState.PAUSED)
+    assert not robot.play_program()
+    assert not robot.start_program(MOVE)
+    assert robot.counters["programs_refused"] == 1
+
+
+def test_stop_of_a_paused_program_cannot_be_undone(robot):
+    robot.start_program(MOVE)
+    until(robot, lambda: speed(robot) > 0.3)
+    robot.protective_stop()
+    robot.stop_program()
+    until(robot, lambda: stopped(robot))
+    robot.unlock_protective_stop()
+    assert not robot.play_program()
+    robot.step()
+    assert speed(robot) == 0.0
+
+
+def test_emergency_stop_ends_without_power(robot):
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.7)
+    robot.emergency_stop()
+    until(robot, lambda: robot.robot_mode is RobotMode.POWER_OFF)
+    assert speed(robot) == 0.0
+    assert not robot.power_on()
+    assert not robot.brake_release()
+    robot.release_emergency_stop()
+    assert robot.power_on()
+    until(robot, lambda: robot.robot_mode is RobotMode.IDLE)
+    robot.brake_release()
+    until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
+
+
+def test_a_motion_commanded_in_the_cycle_of_a_stop_waits(robot):
+    robot.start_program("def p():\n  protective_stop()\n  speedj([0.5,0,0,0,0,0], 4.0, 1.0)\nend\n")
+    for _ in range(20):
+        robot.step()
+        assert speed(robot) == 0.0
+    assert robot.runtime_state is RuntimeState.PAUSED
+
+
+def test_a_new_program_replaces_the_old_one(robot):
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.5)
+    assert robot.start_program("def other():\n  stopj(4.0)\nend\n")
+    until(robot, lambda: stopped(robot))
+    assert robot.program_name == "other"
+    assert speed(robot) == 0.0
+
+
+def test_a_failing_program_brakes_and_names_its_line(robot):
+    robot.start_program("def bad():\n  speedj([0.5,0,0,0,0,0], 4.0, 0.3)\n  servoj([1,2,3], 0, 0, 0.008, 0.1, 300)\nend\n")
+    until(robot, lambda: stopped(robot))
+    assert "line 3" in robot.messages[-1][1]
+    assert "six" in robot.messages[-1][1]
+    assert speed(robot) == 0.0
+    assert robot.counters["program_errors"] == 1
+
+
+def test_unknown_function_is_refused_with_its_line(robot):
+    robot.start_program("def bad():\n  sync()\n  freedrive_mode()\nend\n")
+    until(robot, lambda: stopped(robot))
+    assert "line 3" in robot.messages[-1][1]
+    assert "freedrive_mode" in robot.messages[-1][1]
+
+
+def test_malformed_program_is_refused(robot):
+    assert not robot.start_program("def bad(:\n  movej(\nend\n")
+    assert robot.counters["programs_refused"] == 1
+
+
+def test_a_secondary_program_runs_beside_and_may_not_move(robot):
+    robot.start_program(SPEED)
+    assert robot.run_secondary("sec s():\n  set_standard_digital_out(2, True)\nend\n")
+    assert robot.digital_outputs == 4
+    assert not robot.run_secondary("sec s():\n  movej([0,0,0,0,0,0])\nend\n")
+    assert not robot.run_secondary("sec s():\n  sync()\n  set_standard_digital_out(3, True)\nend\n")
+    assert robot.digital_outputs == 4
+    assert robot.runtime_state is RuntimeState.PLAYING
+
+
+def test_rtde_watchdog_stops_the_program(robot):
+    robot.start_program('def w():\n  rtde_set_watchdog("input_int_register_24", 10.0, "stop")\n  while True:\n    sync()\n  end\nend\n')
+    for _ in range(50):
+        apply_inputs(robot, {"input_int_register_24": 1})
+        robot.step()
+    assert robot.runtime_state is RuntimeState.PLAYING
+    assert until(robot, lambda: stopped(robot)) == pytest.approx(0.1 / 0.008, abs=2)
+
+
+def test_too_fast_is_a_protective_stop(robot):
+    robot.start_program("def f():\n  speedj([4.0,0,0,0,0,0], 20.0, 1.0)\nend\n")
+    until(robot, lambda: robot.safety_mode is SafetyMode.PROTECTIVE_STOP)
+    until(robot, lambda: speed(robot) == 0.0)
+
+
+def test_a_blocked_arm_is_a_protective_stop(robot):
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.5)
+    robot.plant.offset_rad = np.array([0.2, 0, 0, 0, 0, 0])
+    until(robot, lambda: robot.safety_mode is SafetyMode.PROTECTIVE_STOP, 2)
+
+
+def test_servo_commands_keep_their_speed_when_the_slider_is_low(robot):
+    robot.set_speed_slider(0.1)
+    for _ in range(30):
+        robot.step()
+    assert robot.speed_scaling == pytest.approx(0.1)
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.7, 40)
+
+
+def test_inputs_are_seen_in_the_same_cycle_and_outputs_too(robot):
+    robot.start_program(
+        "def e():\n  while True:\n    write_output_integer_register(25, read_input_integer_register(24))\n"
+        "    write_output_float_register(24, read_input_float_register(24))\n    sync()\n  end\nend\n"
+    )
+    robot.step()
+    apply_inputs(robot, {"input_int_register_24": 77, "input_double_register_24": 1.5})
+    robot.step()
+    assert OUTPUTS["output_int_register_25"][1](robot) == 77
+    assert OUTPUTS["output_double_register_24"][1](robot) == 1.5
+
+
+def test_digital_outputs_change_only_under_their_mask(robot):
+    apply_inputs(robot, {"standard_digital_output_mask": 3, "standard_digital_output": 1})
+    assert robot.digital_outputs == 1
+    apply_inputs(robot, {"standard_digital_output_mask": 2, "standard_digital_output": 2})
+    assert robot.digital_outputs == 3
+    apply_inputs(robot, {"standard_digital_output": 0})
+    assert robot.digital_outputs == 3
+
+
+def test_a_stop_never_writes_the_gripper(robot):
+    apply_inputs(robot, {"standard_digital_output_mask": 3, "standard_digital_output": 1})
+    robot.start_program(MOVE)
+    until(robot, lambda: speed(robot) > 0.3)
+    robot.emergency_stop()
+    until(robot, lambda: robot.robot_mode is RobotMode.POWER_OFF)
+    robot.stop_program()
+    for _ in range(100):
+        robot.step()
+    assert robot.digital_outputs == 1
+    assert robot.measured.analog_inputs_v[0] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("index", [-1, 48, 1.0, True, "1"])
+def test_registers_have_bounds(robot, index):
+    with pytest.raises(ValueError, match="register"):
+        robot.builtins.table()["read_input_integer_register"](index)
+
+
+def test_every_output_field_has_a_value_of_its_type(robot):
+    import struct
+
+    robot.step()
+    for name, (kind, read) in OUTPUTS.items():
+        code, count = TYPES[kind]
+        value = read(robot)
+        struct.pack(">" + code, *([value] if count == 1 else value)), name
+
+
+def test_safety_bits():
+    assert safety_status_bits(SafetyMode.NORMAL) == 1
+    assert safety_status_bits(SafetyMode.PROTECTIVE_STOP) == 1 << 2 | 1 << 10
+    assert safety_status_bits(SafetyMode.ROBOT_EMERGENCY_STOP) == 1 << 6 | 1 << 7 | 1 << 10
+
+
+@pytest.mark.parametrize("field", [{"control_hz": 0.0}, {"tcp": (0,)}, {"program_stop_rad_s2": -1.0}, {"deviation_limit_rad": float("nan")}])
+def test_config_names_its_field(field):
+    with pytest.raises(ConfigError, match=next(iter(field))):
+        ControllerConfig(**field)
+
+
+def test_both_generations_make_the_same_move():
+    ends = []
+    for config in (ControllerConfig.cb3(), ControllerConfig.e_series()):
+        robot = URController(KinematicPlant(), config)
+        robot.start_program(MOVE)
+        until(robot, lambda: stopped(robot), 4000)
+        ends.append(robot.time_s)
+    assert ends[0] == pytest.approx(ends[1], abs=0.03)
