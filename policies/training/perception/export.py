@@ -72,16 +72,22 @@ def pbtxt(contract: PerceptionContract) -> str:
     """Triton's model configuration."""
     rows, columns = contract.grid.shape
     height, width, _ = contract.image_shape
-    return f'''name: "tray_poses"
+    return f'''# Object poses from one camera image; the meaning of the maps and the camera: 1/contract.json.
+# Standard ONNX Runtime model: loads on a stock Triton with or without a GPU.
+name: "tray_poses"
 backend: "onnxruntime"
 max_batch_size: 8
-input [ {{ name: "{INPUT_NAME}" data_type: TYPE_UINT8 dims: [ {height}, {width}, 3 ] }} ]
+input [ {{ name: "{INPUT_NAME}", data_type: TYPE_UINT8, dims: [ {height}, {width}, 3 ] }} ]
 output [
-  {{ name: "{MAPS_NAME}" data_type: TYPE_FP32 dims: [ {MAPS}, {rows}, {columns} ] }},
-  {{ name: "{FEATURES_NAME}" data_type: TYPE_FP32 dims: [ {contract.features} ] }}
+  {{ name: "{MAPS_NAME}", data_type: TYPE_FP32, dims: [ {MAPS}, {rows}, {columns} ] }},
+  {{ name: "{FEATURES_NAME}", data_type: TYPE_FP32, dims: [ {contract.features} ] }}
 ]
-instance_group [ {{ count: 1 kind: KIND_CPU }} ]
-dynamic_batching {{ max_queue_delay_microseconds: 0 }}
+instance_group [ {{ count: 1, kind: KIND_AUTO }} ]
+dynamic_batching {{
+  max_queue_delay_microseconds: 0
+  default_queue_policy {{ max_queue_size: 16 }}
+}}
+parameters {{ key: "intra_op_thread_count", value: {{ string_value: "1" }} }}
 '''
 
 
