@@ -21,7 +21,7 @@ from steadyhand_cli.watcher import GuardWatcher
 from steadyhand_firmware_bridge import operator
 from steadyhand_ros.launch_runner import child_environment, command_of, read_launch
 from steadyhand_ros.process_supervisor import ProcessSupervisor
-from steadyhand_sim.scoring import ScoreClient
+from steadyhand_sim.score_client import ScoreClient
 
 TRITON_SHARE_WANTED = 0.99
 RESULT_NAMES = {

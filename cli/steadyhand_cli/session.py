@@ -1,6 +1,7 @@
 """An operator's session with the running graph: readiness, goals with feedback and result, faults. One thread spins."""
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from steadyhand_interfaces.action import ExecuteTask
 from steadyhand_interfaces.msg import Fault
 
 from steadyhand.errors import RobotError
+from steadyhand.slot import current_slot
 from steadyhand_ros import qos
 
 
@@ -35,8 +37,12 @@ class Session:
     """Context manager; every wait has a limit."""
 
     def __init__(self, name: str = "steadyhand_operator"):
+        slot = current_slot()
+        os.environ.update(slot.environment())  # the middleware reads its discovery range from there
         self.context = Context()
-        rclpy.init(context=self.context, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+        rclpy.init(
+            context=self.context, domain_id=slot.ros_domain_id, signal_handler_options=rclpy.SignalHandlerOptions.NO
+        )
         self.node = Node(name, context=self.context)
         self.ready = threading.Event()
         self.faults: list[Fault] = []
