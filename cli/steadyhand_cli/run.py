@@ -89,7 +89,7 @@ def print_summary(console: Console, summary: dict) -> None:
     table.add_row("cubes in the box", f"{summary['cubes_placed']} of {summary['cubes_attempted']}")
     table.add_row("results", ", ".join(summary["results"]))
     table.add_row("time", f"armed after {times.get('armed_s', 0):.1f} s, job {times.get('job_s', 0):.1f} s, {summary['cycle_time_s']:.1f} s a cube")
-    latency = policy.get("latency_ms", {})
+    latency = policy.get("policy_latency_ms", {})
     table.add_row(
         "policy calls",
         f"{policy.get('policy_calls', 0)}: p50 {latency.get('p50', 0):.2f}, p99 {latency.get('p99', 0):.2f}, max {latency.get('max', 0):.2f} ms",

@@ -29,11 +29,12 @@ from steadyhand.task import Code, Decision, Feedback, Goal, Inputs, PolicyReply,
 from steadyhand.types import Estimate, EstimateMode, RobotState, Verdict
 from steadyhand_ros import conversions, qos
 from steadyhand_ros.fault_publisher import FaultPublisher
-from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
+from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, request_realtime, run
 from steadyhand_ros.params import declare
 from steadyhand_ros.policy_worker import PolicyWorker, open_policy
 from steadyhand_ros.trace_writer import TraceWriter
 
+REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
 TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.1, 0.2
 
@@ -273,6 +274,7 @@ def _goal_id(handle) -> str:
 
 
 def main() -> int:
+    request_realtime(REALTIME_PRIORITY)
     return run(AgentNode)
 
 
