@@ -62,7 +62,7 @@ class ProgramConfig:
                 raise ConfigError(f"{field.name}={value!r}: give a number from {low} to {high}")
         if self.heartbeat_timeout_s < 2.5 * self.heartbeat_period_s:
             raise ConfigError(
-                f"heartbeat_timeout_s={self.heartbeat_timeout_s}: at least 2.5 heartbeats of {self.heartbeat_period_s} s"
+                f"heartbeat_timeout_s={self.heartbeat_timeout_s}: give 2.5 x {self.heartbeat_period_s} s or more"
             )
 
     @property
@@ -98,7 +98,7 @@ def render(token: int, config: ProgramConfig = ProgramConfig()) -> str:
     text = program_path().read_text()
     wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
     if wanted != set(values):
-        raise ConfigError(f"{program_path().name}: placeholders {sorted(wanted ^ set(values))} do not match this version")
+        raise ConfigError(f"{program_path()}: placeholders {sorted(wanted ^ set(values))} are not of this version")
     # Fixed-point numbers: the manual shows no exponents.
     shown = {k: str(v) if isinstance(v, int) else f"{v:.9f}" for k, v in values.items()}
     return re.sub(r"\{\{(\w+)\}\}", lambda match: shown[match.group(1)], text)

@@ -26,7 +26,16 @@ class Rig:
         )
 
     def builtins(self):
-        def write_output_integer_register(address, value):
+        def read_input_integer_register(address) -> int:
+            return self.int_in[address]
+
+        def read_input_float_register(address) -> float:
+            return self.float_in[address]
+
+        def get_target_joint_positions() -> list:
+            return list(self.target)
+
+        def write_output_integer_register(address, value) -> None:
             self.int_out[address] = value
 
         def servoj(q, a=0, v=0, t=0.002, lookahead_time=0.1, gain=300):
@@ -39,14 +48,11 @@ class Rig:
             self.record("stopj", a)
             return Wait(lambda: self.machine.cycle >= last)
 
-        return {
-            "read_input_integer_register": lambda address: self.int_in[address],
-            "read_input_float_register": lambda address: self.float_in[address],
-            "write_output_integer_register": write_output_integer_register,
-            "get_target_joint_positions": lambda: list(self.target),
-            "servoj": servoj,
-            "stopj": stopj,
-        }
+        functions = (
+            read_input_integer_register, read_input_float_register, get_target_joint_positions,
+            write_output_integer_register, servoj, stopj,
+        )  # fmt: skip
+        return {f.__name__: f for f in functions}
 
     def record(self, name, *arguments):
         self.calls.append((self.machine.cycle, name, arguments))

@@ -297,11 +297,12 @@ def test_render_leaves_no_placeholder_and_no_exponent():
 
 # Each rule of the program, broken, and a test above that must notice.
 RULES_BROKEN = {
-    "token ignored": ("if read_input_integer_register(25) != TOKEN:", "if False:", test_wrong_token_stops_in_the_same_cycle),
+    "token ignored": ("if read_input_integer_register(25) != TOKEN:", "if False:",
+                      test_wrong_token_stops_in_the_same_cycle),
     "heartbeat ignored": ("> HEARTBEAT_TIMEOUT_S:", "> 1000:", test_heartbeat_lost_while_ready_ends_too),
     "a cycle late": ("(silent + 0.5)", "(silent - 0.5)", test_heartbeat_lost_while_ready_ends_too),
-    "resumed after a pause": (
-        "if beats > HEARTBEAT_JUMP_MAX:", "if beats > 100:", lambda: test_paused_and_resumed_stops_without_moving(0.008)),
+    "resumed after a pause": ("if beats > HEARTBEAT_JUMP_MAX:", "if beats > 100:",
+                              lambda: test_paused_and_resumed_stops_without_moving(0.008)),
     "wrap forgotten": ("counted = counted + HEARTBEAT_MAX", "counted = -1", test_heartbeat_stepping_back_stops),
     "wrap wrong": ("counted = counted + HEARTBEAT_MAX", "counted = 999", test_heartbeat_counter_wraps),
     "stale register": ("  heartbeat = read_input_integer_register(24)\n  waited", "  waited",
@@ -318,11 +319,13 @@ RULES_BROKEN = {
                    lambda: test_not_a_number_is_refused(math.nan, 2, True)),
     "last joint unchecked": ("    while joint < 6:\n      local step", "    while joint < 5:\n      local step",
                              lambda: test_first_setpoint_too_far_from_the_target_is_refused(5, 0.0101)),
-    "hold moves": ("elif command == 1:", "elif command == 1 or command == 0:", test_hold_keeps_the_target_and_ignores_setpoints),
+    "hold moves": ("elif command == 1:", "elif command == 1 or command == 0:",
+                   test_hold_keeps_the_target_and_ignores_setpoints),
     "stop ignored": ("if command == 2:", "if False:",
                      lambda: test_stop_command_and_unknown_commands_stop_at_once(2, ProgramState.HALTED, True)),
-    "unknown command": ("elif command != 0:", "elif command > 99:",
-                        lambda: test_stop_command_and_unknown_commands_stop_at_once(3, ProgramState.STOPPED_COMMAND, True)),
+    "unknown command": (
+        "elif command != 0:", "elif command > 99:",
+        lambda: test_stop_command_and_unknown_commands_stop_at_once(3, ProgramState.STOPPED_COMMAND, True)),
     "no stopj": ("    stopj(STOP_DECELERATION)\n", "", test_wrong_token_stops_in_the_same_cycle),
     "no halt": ("    halt\n", "", test_wrong_token_stops_in_the_same_cycle),
     "state after braking": ("    write_output_integer_register(24, reason)\n    stopj(STOP_DECELERATION)\n",

@@ -144,6 +144,17 @@ class Compiler:
                         raise refuse(line, error) from None
 
                 return Code(False, one)
+            if len(parts) == 2:
+                first, second = parts[0].run, parts[1].run
+
+                def two(env):
+                    left, right = first(env), second(env)
+                    try:
+                        return apply(env, left, right)
+                    except (TypeError, ValueError, ArithmeticError, ScriptError) as error:
+                        raise refuse(line, error) from None
+
+                return Code(False, two)
             runs = tuple(p.run for p in parts)
 
             def plain(env):
@@ -362,7 +373,7 @@ class Compiler:
         function, line = signature.function, node.line
         call = self.after(parts, line, lambda env, *values: function(*arrange(values)))
         if signature.instant:
-            return call
+            return self.after([call], line, _not_a_wait) if signature.injected else call
 
         def waiting(env):
             result = (yield from call.run(env)) if call.waits else call.run(env)
@@ -377,6 +388,17 @@ class Compiler:
             return {name: copied(value) for name, value in zip(params, arrange(values))}
 
         bound = self.after(parts, line, bind)
+        # A body that is not compiled yet (recursion, or defined further down) is taken to wait.
+        if not (node.as_thread or bound.waits or routine.body is None or routine.body.waits):
+            body_run = routine.body.run
+
+            def plain(env):
+                thread = machine.enter_call(line)
+                ending = body_run(bound.run(env))
+                thread.depth -= 1
+                return ending.value if type(ending) is Returned else None
+
+            return Code(False, plain)
 
         def run(env):
             local = (yield from bound.run(env)) if bound.waits else bound.run(env)
@@ -389,6 +411,12 @@ class Compiler:
             return ending.value if type(ending) is Returned else None
 
         return Code(True, run)
+
+
+def _not_a_wait(env: dict, value: Any) -> Any:
+    if value.__class__ is Wait:
+        raise TypeError("a builtin that is not annotated as returning a Wait returned one")
+    return value
 
 
 def _assigned(function: nodes.Function, top: bool) -> set[str]:

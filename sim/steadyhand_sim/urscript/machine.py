@@ -87,7 +87,7 @@ class Machine:
         program = parse(source)
         self.name = program.name
         self.is_secondary = program.kind == "sec"
-        signatures = {n: of_python(n, f, instant=True) for n, f in language.FUNCTIONS.items()}
+        signatures = {n: of_python(n, f, injected=False) for n, f in language.FUNCTIONS.items()}
         signatures |= {n: of_python(n, f) for n, f in self._own_builtins().items()}
         signatures |= {n: of_python(n, f) for n, f in builtins.items()}
         self.strict = is_strict_program(source) if strict is None else strict
@@ -114,7 +114,7 @@ class Machine:
         return len(self._threads)
 
     def tick(self) -> State:
-        """Advance one controller cycle. A paused program does nothing; an ended one stays ended. Nothing a program does raises."""
+        """Advance one controller cycle; a paused or ended program stays as it is. Nothing a program does raises."""
         if self.state is not State.RUNNING:
             return self.state
         self.cycle += 1
@@ -283,16 +283,19 @@ class Machine:
             last = self.cycle + max(1, math.ceil(t / self.steptime_s - 1e-6))
             return Wait(lambda: self.cycle >= last)
 
-        def textmsg(s1, s2=""):
+        def textmsg(s1, s2="") -> None:
             self._on_message(to_text(s1) + to_text(s2))
 
-        def popup(s, title="Popup", warning=False, error=False, blocking=False):
+        def popup(s, title="Popup", warning=False, error=False, blocking=False) -> None:
             if blocking:
                 raise ValueError("a blocking popup is not supported: nobody could answer it")
             self._on_message(f"{to_text(title)}: {to_text(s)}")
 
+        def get_steptime() -> float:
+            return self.steptime_s
+
         return {"sync": sync, "sleep": sleep, "textmsg": textmsg, "popup": popup,
-                "get_steptime": lambda: self.steptime_s}
+                "get_steptime": get_steptime}
 
 
 def _generator(body: Code, env: dict) -> Generator:

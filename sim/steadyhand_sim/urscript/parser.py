@@ -1,4 +1,4 @@
-"""Tokens -> tree: recursive descent for statements, precedence climbing for expressions. Depth is bounded throughout."""
+"""Tokens -> tree: recursive descent for statements, precedence climbing for expressions. Depth is bounded."""
 from __future__ import annotations
 
 from steadyhand_sim.urscript import nodes

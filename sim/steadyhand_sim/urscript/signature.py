@@ -9,13 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Signature:
-    """`instant`: the function never returns a Wait (the language's own)."""
+    """`instant`: the function never returns a Wait. `injected`: it is not the interpreter's own."""
 
     name: str
     params: tuple[str, ...]
     defaults: dict[str, Any] = field(default_factory=dict)
     function: Callable[..., Any] | None = None
     instant: bool = False
+    injected: bool = False
 
     def mismatch(self, positional: int, named: tuple[str, ...]) -> str | None:
         """What is wrong with a call of this shape, or None."""
@@ -40,13 +41,19 @@ class Signature:
         return lambda values: tuple(default if slot is None else values[slot] for slot, default in slots)
 
 
-def of_python(name: str, function: Callable[..., Any], instant: bool = False) -> Signature:
-    """The signature of an injected function. Raises TypeError for *args, **kwargs and keyword-only parameters."""
+def of_python(name: str, function: Callable[..., Any], injected: bool = True) -> Signature:
+    """The signature of a Python function. Raises TypeError for *args, **kwargs and keyword-only parameters.
+
+    An injected function is instant when its return annotation says so, i.e. names neither Wait nor Any.
+    """
     params, defaults = [], {}
-    for parameter in inspect.signature(function).parameters.values():
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             raise TypeError(f"builtin {name}: parameter {parameter.name} must be an ordinary one")
         params.append(parameter.name)
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
-    return Signature(name, tuple(params), defaults, function, instant)
+    returned = "Any" if signature.return_annotation is signature.empty else str(signature.return_annotation)
+    instant = not injected or not ("Wait" in returned or "Any" in returned)
+    return Signature(name, tuple(params), defaults, function, instant, injected)
