@@ -118,19 +118,19 @@ class StateBuiltins:
 
     def get_actual_tcp_pose(self) -> Pose:
         """In `base`."""
-        return Pose(self._c.actual_tcp_pose)
+        return Pose(self._c.tool.actual_pose)
 
     def get_target_tcp_pose(self) -> Pose:
         """In `base`."""
-        return Pose(self._c.target_tcp_pose)
+        return Pose(self._c.tool.target_pose)
 
     def get_actual_tcp_speed(self) -> list:
         """Twist in `base`."""
-        return self._c.actual_tcp_speed.tolist()
+        return self._c.tool.actual_speed.tolist()
 
     def get_target_tcp_speed(self) -> list:
         """Twist in `base`."""
-        return self._c.target_tcp_speed.tolist()
+        return self._c.tool.target_speed.tolist()
 
     def get_actual_tool_flange_pose(self) -> Pose:
         """In `base`."""

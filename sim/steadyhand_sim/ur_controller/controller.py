@@ -8,67 +8,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from steadyhand import ur5
-from steadyhand.errors import ConfigError, SteadyhandError
-from steadyhand_sim.ur_controller import frames, modes
+from steadyhand.errors import SteadyhandError
+from steadyhand_sim.ur_controller import modes
+from steadyhand_sim.ur_controller.config import ControllerConfig
+from steadyhand_sim.ur_controller.derived import Tool
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.motion import Brake, Hold, Motion, Setpoint
+from steadyhand_sim.ur_controller.pendant import PendantMixin
 from steadyhand_sim.ur_controller.plant import Plant, PlantCommand
 from steadyhand_sim.ur_controller.registers import Bank
 
 ProgramFactory = Callable[[str, Mapping[str, Callable[..., Any]], float, Callable[[str], None]], Any]
 MAX_MESSAGES = 500
-
-
-@dataclass(frozen=True)
-class ControllerConfig:
-    """A controller generation and what the real one leaves to its installation file."""
-
-    version: tuple[int, int, int, int] = (3, 15, 8, 106339)
-    control_hz: float = 125.0
-    tcp: tuple[float, ...] = (0.0, 0.0, ur5.TOOL_LENGTH_M, 0.0, 0.0, 0.0)  # in the flange
-    program_stop_rad_s2: float = 10.0  # a program ends or pauses while moving; the vendor publishes no figure
-    safety_stop_rad_s2: float = 15.0  # controlled stop of category 1 and 2; below the motors' own 19-34 (NTNU 2013)
-    joint_speed_limit_rad_s: float = 3.34  # 191 deg/s: safety limit of the UR5's most restricted preset
-    deviation_limit_rad: float = 0.15  # measured against target: protective stop ("position deviates from path")
-    power_on_s: float = 0.4  # simulated; the real one takes seconds
-    brake_release_s: float = 0.4
-    serial_number: str = "20155300001"
-
-    def __post_init__(self) -> None:
-        if not 10.0 <= self.control_hz <= 1000.0:
-            raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
-        if len(self.tcp) != 6:
-            raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six numbers")
-        for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad"):
-            if not getattr(self, name) > 0.0:
-                raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
-
-    @staticmethod
-    def cb3() -> ControllerConfig:
-        """UR5 with a CB3 controller: 125 Hz, PolyScope 3.15."""
-        return ControllerConfig()
-
-    @staticmethod
-    def e_series() -> ControllerConfig:
-        """e-Series controller: 500 Hz, PolyScope 5.11. The arm behind it stays what the plant is."""
-        return ControllerConfig(version=(5, 11, 6, 110120), control_hz=500.0, serial_number="20205500001")
-
-    @property
-    def is_e_series(self) -> bool:
-        """PolyScope 5."""
-        return self.version[0] >= 5
-
-    @property
-    def steptime_s(self) -> float:
-        """Length of a control cycle."""
-        return 1.0 / self.control_hz
 
 
 def urscript_program(source: str, builtins: Mapping[str, Any], steptime_s: float, log: Callable[[str], None]) -> Any:
@@ -78,31 +33,8 @@ def urscript_program(source: str, builtins: Mapping[str, Any], steptime_s: float
     return Machine(source, builtins, steptime_s=steptime_s, on_message=log)
 
 
-class _Cycle:
-    """Quantities derived from one cycle's target and measurement, computed when first asked for."""
-
-    def __init__(self, target: Setpoint, measured: Any, tcp: np.ndarray):
-        self._target, self._measured, self._tcp = target, measured, tcp
-
-    @cached_property
-    def actual_pose(self) -> np.ndarray:
-        return frames.forward(self._measured.q_rad, self._tcp)
-
-    @cached_property
-    def target_pose(self) -> np.ndarray:
-        return frames.forward(self._target.q_rad, self._tcp)
-
-    @cached_property
-    def actual_speed(self) -> np.ndarray:
-        return frames.jacobian(self._measured.q_rad, self._tcp) @ self._measured.qd_rad_s
-
-    @cached_property
-    def target_speed(self) -> np.ndarray:
-        return frames.jacobian(self._target.q_rad, self._tcp) @ self._target.qd_rad_s
-
-
-class URController:
-    """See the module's docstring. Methods below "pendant and world" are what a person or the cell does to the robot."""
+class URController(PendantMixin):
+    """See the module's docstring; `PendantMixin` holds what a person or the cell does to the robot."""
 
     def __init__(
         self,
@@ -142,7 +74,7 @@ class URController:
         self._input_times: dict[str, float] = {}
         self._history: deque[list[float]] = deque(maxlen=64)
         self.builtins = Builtins(self)
-        self._derived = _Cycle(self.target, self.measured, self.tcp)
+        self._tool = Tool(self.target, self.measured, self.tcp)
 
     # ---- one control cycle -------------------------------------------------------------------------------------
 
@@ -167,7 +99,7 @@ class URController:
         else:
             self._supervise()
         self._history.appendleft(self.measured.q_rad.tolist())
-        self._derived = _Cycle(self.target, self.measured, self.tcp)
+        self._tool = Tool(self.target, self.measured, self.tcp)
 
     def _power(self) -> None:
         if self._power_timer is not None and self.time_s >= self._power_timer[0]:
@@ -233,24 +165,9 @@ class URController:
     # ---- derived quantities ------------------------------------------------------------------------------------
 
     @property
-    def actual_tcp_pose(self) -> np.ndarray:
-        """(6,) of this cycle, in `base`."""
-        return self._derived.actual_pose
-
-    @property
-    def target_tcp_pose(self) -> np.ndarray:
-        """(6,)"""
-        return self._derived.target_pose
-
-    @property
-    def actual_tcp_speed(self) -> np.ndarray:
-        """(6,) twist in `base`."""
-        return self._derived.actual_speed
-
-    @property
-    def target_tcp_speed(self) -> np.ndarray:
-        """(6,)"""
-        return self._derived.target_speed
+    def tool(self) -> Tool:
+        """TCP poses and speeds of this cycle."""
+        return self._tool
 
     @property
     def script_line(self) -> int:
@@ -280,7 +197,7 @@ class URController:
     def set_tcp(self, tcp: np.ndarray) -> None:
         """TCP in the flange."""
         self.tcp = tcp
-        self._derived = _Cycle(self.target, self.measured, self.tcp)
+        self._tool = Tool(self.target, self.measured, self.tcp)
 
     def set_digital_outputs(self, mask: int, values: int) -> None:
         """Change the masked bits of the digital outputs."""
@@ -370,110 +287,3 @@ class URController:
         if not isinstance(self.motion, Brake) or self.motion.done:
             self.motion = Brake(self.target, self.config.program_stop_rad_s2)
         self.runtime_state = RuntimeState.STOPPED if self.motion.done else RuntimeState.STOPPING
-
-    # ---- pendant and world -------------------------------------------------------------------------------------
-
-    def stop_program(self) -> None:
-        """Pendant or dashboard stop: the program ends, a moving arm brakes."""
-        if self.program is not None:
-            self.program.kill()
-            self._end_program()
-
-    def pause_program(self) -> bool:
-        """The program and its motion pause; false when there is none running."""
-        if self.runtime_state not in (RuntimeState.PLAYING, RuntimeState.RESUMING):
-            return False
-        self._pause(self.config.program_stop_rad_s2)
-        return True
-
-    def play_program(self) -> bool:
-        """Go on with a paused program, exactly where it was; false when there is none or motion is not allowed."""
-        if self.runtime_state is not RuntimeState.PAUSED or self._why_no_program():
-            return False
-        self.runtime_state = RuntimeState.RESUMING
-        return True
-
-    def protective_stop(self, reason: str = "requested") -> None:
-        """Category 2 stop; the program is only paused and would go on when played after unlocking."""
-        if self.safety_mode in modes.MOTION_ALLOWED:
-            self.counters["protective_stops"] += 1
-            self._safety_stop(SafetyMode.PROTECTIVE_STOP, reason)
-
-    def safeguard_stop(self) -> None:
-        """Category 2 stop while the safeguard input is open."""
-        if self.safety_mode in modes.MOTION_ALLOWED:
-            self._safety_stop(SafetyMode.SAFEGUARD_STOP, "safeguard input")
-
-    def release_safeguard(self, automatic_resume: bool = True) -> None:
-        """The safeguard closes. UR5 manual: without a reset input the program resumes by itself."""
-        if self.safety_mode is SafetyMode.SAFEGUARD_STOP:
-            self.safety_mode = SafetyMode.NORMAL
-            if automatic_resume:
-                self.play_program()
-
-    def emergency_stop(self, system: bool = False) -> None:
-        """Category 1 stop: brakes, then power off. The program is only paused."""
-        mode = SafetyMode.SYSTEM_EMERGENCY_STOP if system else SafetyMode.ROBOT_EMERGENCY_STOP
-        if self.safety_mode not in modes.EMERGENCY:
-            self._safety_stop(mode, "emergency stop")
-
-    def release_emergency_stop(self) -> None:
-        """The button is pulled out: safety normal, power stays off."""
-        if self.safety_mode in modes.EMERGENCY:
-            self.safety_mode = SafetyMode.NORMAL
-            self.robot_mode = RobotMode.POWER_OFF
-
-    def unlock_protective_stop(self) -> bool:
-        """False when there is none."""
-        if self.safety_mode is not SafetyMode.PROTECTIVE_STOP:
-            return False
-        self.safety_mode = SafetyMode.NORMAL
-        return True
-
-    def set_reduced(self, reduced: bool) -> None:
-        """Reduced mode of the safety system (limits are not modelled, the mode is shown)."""
-        if self.safety_mode in modes.MOTION_ALLOWED:
-            self.safety_mode = SafetyMode.REDUCED if reduced else SafetyMode.NORMAL
-
-    def power_on(self) -> bool:
-        """POWER_OFF -> IDLE after a while; false in an emergency stop."""
-        if self.safety_mode in modes.EMERGENCY:
-            return False
-        if self.robot_mode is RobotMode.POWER_OFF:
-            self.robot_mode = RobotMode.BOOTING
-            self._power_timer = (self.time_s + self.config.power_on_s, RobotMode.IDLE)
-        return True
-
-    def power_off(self) -> None:
-        """Ends the program; the brakes engage."""
-        self.stop_program()
-        self.robot_mode, self._power_timer = RobotMode.POWER_OFF, None
-
-    def brake_release(self) -> bool:
-        """IDLE -> RUNNING after a while; from POWER_OFF it powers on too, as the dashboard's command does."""
-        if self.safety_mode in modes.EMERGENCY:
-            return False
-        if self.robot_mode is not RobotMode.RUNNING:
-            off = self.robot_mode is RobotMode.POWER_OFF
-            wait_s = self.config.brake_release_s + (self.config.power_on_s if off else 0.0)
-            self.robot_mode = RobotMode.BOOTING if off else self.robot_mode
-            self._power_timer = (self.time_s + wait_s, RobotMode.RUNNING)
-        return True
-
-    def set_remote_control(self, remote: bool) -> None:
-        """e-Series: remote or local control."""
-        self.remote_control = remote
-
-    def _safety_stop(self, mode: SafetyMode, reason: str) -> None:
-        self.safety_mode = mode
-        self.log(f"{mode.name}: {reason}")
-        if self.program is not None:
-            self._pause(self.config.safety_stop_rad_s2)
-        else:
-            self.motion = Brake(self.target, self.config.safety_stop_rad_s2)
-
-    def _pause(self, deceleration_rad_s2: float) -> None:
-        if self.runtime_state not in (RuntimeState.PAUSING, RuntimeState.PAUSED) and not self.motion.done:
-            self._interrupted = self.motion
-        self.motion = Brake(self.target, deceleration_rad_s2)
-        self.runtime_state = RuntimeState.PAUSED if self.motion.done else RuntimeState.PAUSING

@@ -1,0 +1,52 @@
+"""What distinguishes one emulated controller from another."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steadyhand import ur5
+from steadyhand.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """A controller generation and what the real one leaves to its installation file."""
+
+    version: tuple[int, int, int, int] = (3, 15, 8, 106339)
+    control_hz: float = 125.0
+    tcp: tuple[float, ...] = (0.0, 0.0, ur5.TOOL_LENGTH_M, 0.0, 0.0, 0.0)  # in the flange
+    program_stop_rad_s2: float = 10.0  # a program ends or pauses while moving; the vendor publishes no figure
+    safety_stop_rad_s2: float = 15.0  # controlled stop of category 1 and 2; below the motors' own 19-34 (NTNU 2013)
+    joint_speed_limit_rad_s: float = 3.34  # 191 deg/s: safety limit of the UR5's most restricted preset
+    deviation_limit_rad: float = 0.15  # measured against target: protective stop ("position deviates from path")
+    power_on_s: float = 0.4  # simulated; the real one takes seconds
+    brake_release_s: float = 0.4
+    serial_number: str = "20155300001"
+
+    def __post_init__(self) -> None:
+        if not 10.0 <= self.control_hz <= 1000.0:
+            raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
+        if len(self.tcp) != 6:
+            raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six numbers")
+        for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad"):
+            if not getattr(self, name) > 0.0:
+                raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
+
+    @staticmethod
+    def cb3() -> ControllerConfig:
+        """UR5 with a CB3 controller: 125 Hz, PolyScope 3.15."""
+        return ControllerConfig()
+
+    @staticmethod
+    def e_series() -> ControllerConfig:
+        """e-Series controller: 500 Hz, PolyScope 5.11. The arm behind it stays what the plant is."""
+        return ControllerConfig(version=(5, 11, 6, 110120), control_hz=500.0, serial_number="20205500001")
+
+    @property
+    def is_e_series(self) -> bool:
+        """PolyScope 5."""
+        return self.version[0] >= 5
+
+    @property
+    def steptime_s(self) -> float:
+        """Length of a control cycle."""
+        return 1.0 / self.control_hz
