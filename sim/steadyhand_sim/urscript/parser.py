@@ -330,7 +330,7 @@ class _Parser:
         positional, named = [], {}
         self.skip_newlines()
         while not self.is_word(")"):
-            following = self.tokens[self.at + 1]
+            following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]  # the last one is the end of the text
             if self.token.kind == "name" and following.kind == "op" and following.value == "=":
                 key = self.take().value
                 self.take()
