@@ -18,6 +18,7 @@ class Bench:
     robot = None
     now_s = 0.0
     seq = 0
+    token = TOKEN  # a new one at each arming
 
     def tick(self) -> None:
         raise NotImplementedError
@@ -39,12 +40,13 @@ class Bench:
         self.robot.open(self.now_s)
         assert self.run(5.0, until=lambda: self.robot.feedback() is not None and not self.robot.troubles())
 
-    def send(self, command, q_rad=None, token=TOKEN):
+    def send(self, command, q_rad=None, token=None):
         self.seq += 1
-        return self.robot.send(command, token, self.seq, self.robot.feedback().q_target_rad if q_rad is None else q_rad)
+        return self.robot.send(command, token or self.token, self.seq, self.robot.feedback().q_target_rad if q_rad is None else q_rad)
 
     def arm(self):
-        self.robot.begin_arming(TOKEN, self.now_s)
+        self.token += 1
+        self.robot.begin_arming(self.token, self.now_s)
         decided = lambda: self.robot.arming().phase is not ArmingPhase.UNDER_WAY  # noqa: E731
         assert self.run(5.0, lambda: self.send(Command.HOLD), decided)
         assert self.robot.arming().phase is ArmingPhase.READY, self.robot.arming()
@@ -85,7 +87,7 @@ class RobotContract:
         before = bench.robot.feedback().q_rad.copy()
         bench.arm()
         feedback = bench.robot.feedback()
-        assert feedback.program_token == TOKEN and feedback.program_state in ALIVE and feedback.program_running
+        assert feedback.program_token == bench.token and feedback.program_state in ALIVE and feedback.program_running
         assert np.abs(feedback.q_rad - before).max() < 1e-3
 
     def test_follows_set_points(self, bench):
@@ -115,7 +117,7 @@ class RobotContract:
         bench.connect()
         bench.arm()
         bench.move(0.5)
-        foreign = lambda: bench.send(Command.SERVO, bench.q_sent, TOKEN + 1)  # noqa: E731
+        foreign = lambda: bench.send(Command.SERVO, bench.q_sent, bench.token + 1)  # noqa: E731
         assert bench.run(1.0, foreign, bench.state_is(ProgramState.STOPPED_TOKEN))
         assert bench.run(2.0, until=bench.still)
 
@@ -146,7 +148,7 @@ class RobotContract:
         assert bench.run(2.0, until=bench.state_is(ProgramState.STOPPED_HEARTBEAT))
         assert bench.run(2.0, until=bench.still)
         bench.arm()
-        assert bench.robot.feedback().program_token == TOKEN
+        assert bench.robot.feedback().program_token == bench.token
 
     def test_a_set_point_that_is_not_finite_is_not_sent(self, bench):
         bench.connect()

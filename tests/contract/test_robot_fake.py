@@ -1,17 +1,12 @@
 """The in-process robot keeps the contract that the UR5 driver keeps; and `check_robot` sees what breaks it."""
 import dataclasses
-import importlib.util
-from pathlib import Path
 
 import pytest
 
 from steadyhand.checks_robot import check_robot
 from steadyhand.errors import ContractError
 from steadyhand_firmware_bridge.fake import FakeRobot
-
-_spec = importlib.util.spec_from_file_location("robot_contract", Path(__file__).with_name("robot_contract.py"))
-robot_contract = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(robot_contract)
+from tests.contract import robot_contract
 
 
 class FakeBench(robot_contract.Bench):

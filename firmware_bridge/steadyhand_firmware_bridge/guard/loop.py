@@ -20,6 +20,7 @@ from steadyhand_firmware_bridge.guard.server import Client, Server
 
 FIFO_PRIORITY = 20
 RESERVE_S = 0.0003  # stop serving clients this long before the deadline
+HEARTBEAT_LIMIT_S = 0.040  # silence after which the program on the controller stops
 GC_IDLE_CYCLES = 1250  # collect once so often, only when nothing moves
 
 
@@ -79,6 +80,9 @@ class Loop:
             if self.ending and end_s is None:
                 end_s = now_s + 4.0
                 guard.fault("shutdown", "the guard was asked to end", now_s)
+            if late_s > HEARTBEAT_LIMIT_S and guard.state.armed:
+                # the program on the controller has stopped by itself; do not wake up into a burst of set-points
+                guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
             state = guard.cycle(now_s)
             self._next_deadline(now_s)
             self.server.new_cycle()

@@ -1,0 +1,43 @@
+"""The emulated controller (kinematic plant) as a process of its own, for contract and process tests."""
+import json
+import os
+import subprocess
+import sys
+
+from steadyhand.slot import current_slot
+
+
+def host() -> str:
+    """Address of this slot's controller (the slot is set before any test runs)."""
+    return current_slot().robot_host
+
+
+class Controller:
+    """The emulated controller as a process; `pendant` acts on it."""
+
+    def __init__(self):
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", host()],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
+        )  # fmt: skip
+        line = self.process.stdout.readline()
+        if "ready" not in line:
+            self.end()
+            raise AssertionError(f"the emulated controller did not start: {line!r}")
+
+        try:  # a real controller is not starved by the tests that run beside it
+            os.sched_setscheduler(self.process.pid, os.SCHED_FIFO, os.sched_param(10))
+        except PermissionError:
+            pass
+
+    def pendant(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.kill()
+        self.process.wait(5)
+        self.process.stdin.close()
+        self.process.stdout.close()
