@@ -72,7 +72,8 @@ class InvariantMonitor:
         if is_armed and was_armed and not self._motion_allowed and _speed(state) > REST_QD_RAD_S:
             self._report("I2", state, f"moves at {_speed(state):.3f} rad/s without a goal after arming")
             self._motion_allowed = True  # once is enough
-        if not all(np.isfinite(np.asarray(v)).all() for v in (state.q_commanded_rad, state.qd_commanded_rad_s)):
+        # before the first feedback the guard knows no pose and says NaN; armed, it must
+        if is_armed and not all(np.isfinite(np.asarray(v)).all() for v in (state.q_commanded_rad, state.qd_commanded_rad_s)):
             self._report("I4", state, "a commanded value is not finite")
 
     def _armed(self, state: State) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from steadyhand_interfaces.action import ExecuteTask
+
 from steadyhand import cell
 from steadyhand.errors import ConfigError, RobotError
 from steadyhand.slot import current_slot
@@ -154,8 +156,7 @@ class _Job:
 
     def _run_goal(self, stop_after: int | None) -> None:
         self.watcher.monitor.allow_motion(True)
-        goal = self.session.send_goal("clear_tray")
-        self.goals.append(goal)
+        goal = self._send_goal()
         deadline = time.monotonic() + self.config.job_timeout_s
         stopped = False
         while not goal.done.is_set():
@@ -173,6 +174,18 @@ class _Job:
                     self.progress.say("no result after the cancellation either")
                     break
         self.watcher.monitor.allow_motion(False)
+
+    def _send_goal(self) -> Goal:
+        """A goal that runs. The agent hears of the arming a few states later than we do and says NOT_ARMED until then."""
+        deadline = time.monotonic() + 2.0
+        while True:
+            goal = self.session.send_goal("clear_tray")
+            if not goal.done.wait(0.2) or goal.result is None or goal.result.code != ExecuteTask.Result.NOT_ARMED:
+                break
+            if time.monotonic() > deadline:
+                break
+        self.goals.append(goal)
+        return goal
 
     def _operator_stop(self) -> None:
         self._phase("operator stop")
