@@ -25,7 +25,8 @@ from steadyhand.errors import ConfigError, ProtocolError, RobotError
 from steadyhand_firmware_bridge import rtde_wire as wire
 
 RTDE_PORT = 30004
-MAX_READ = 65536  # bytes taken in one poll: bounds its time under a flood
+MAX_READ = 65536
+MAX_POLL = 1 << 20  # bytes taken in one poll: bounds its time under a flood, yet drains what piled up in a freeze of ours
 MAX_CONSECUTIVE_MALFORMED = 10
 
 
@@ -219,26 +220,27 @@ class RtdeClient:
         self._outgoing += wire.package(kind, payload)
 
     def _receive(self, now_s: float) -> RtdeSample | None:
-        try:
-            data = self._socket.recv(MAX_READ)
-        except BlockingIOError:
-            return None
-        if not data:
-            raise OSError(0, "closed by the controller")
-        newest = None
-        for kind, payload in self._framer.feed(data):
-            if kind == wire.TEXT_MESSAGE:
-                self.counters.text_messages += 1
-                length = payload[0] if payload else 0
-                self.text = payload[1 : 1 + length].decode("utf-8", "replace")
-            elif kind == wire.DATA_PACKAGE:
-                sample = self._data(payload, now_s) if self.running else None
-                if sample is not None:
-                    self.counters.superseded += newest is not None
-                    newest = sample
-            else:
-                self._negotiate(kind, payload)
-        return newest
+        """Read until the socket is empty: a state left in the kernel would be taken for a new one in the next poll."""
+        states: list[bytes] = []
+        taken = 0
+        while self._socket is not None and taken < MAX_POLL:
+            try:
+                data = self._socket.recv(MAX_READ)
+            except BlockingIOError:
+                break
+            if not data:
+                raise OSError(0, "closed by the controller")
+            taken += len(data)
+            for kind, payload in self._framer.feed(data):
+                if kind == wire.TEXT_MESSAGE:
+                    self.counters.text_messages += 1
+                    length = payload[0] if payload else 0
+                    self.text = payload[1 : 1 + length].decode("utf-8", "replace")
+                elif kind != wire.DATA_PACKAGE:
+                    self._negotiate(kind, payload)
+                elif self.running:
+                    states.append(payload)
+        return self._newest(states, now_s) if states else None
 
     def _negotiate(self, kind: int, payload: bytes) -> None:
         """One step of the handshake: V, v, O, I..., S."""
@@ -283,29 +285,35 @@ class RtdeClient:
             self._request(wire.START)
             self.phase = Phase.STARTING
 
-    def _data(self, payload: bytes, now_s: float) -> RtdeSample | None:
-        try:
-            values = self._output.unpack(payload)
-        except ProtocolError:
-            # the framing still holds: drop this one, but not for ever
-            self._consecutive_malformed += 1
-            if self._consecutive_malformed >= MAX_CONSECUTIVE_MALFORMED:
-                raise
-            self.counters.malformed += 1
+    def _newest(self, states: list[bytes], now_s: float) -> RtdeSample | None:
+        """The newest well-formed state; older ones are only counted."""
+        values = None
+        for at in range(len(states) - 1, -1, -1):
+            try:
+                values = self._output.unpack(states[at])
+                break
+            except ProtocolError:
+                # the framing still holds: drop this one, but not for ever
+                self.counters.malformed += 1
+                self._consecutive_malformed += 1
+                if self._consecutive_malformed >= MAX_CONSECUTIVE_MALFORMED:
+                    raise
+        if values is None:
             return None
         self._consecutive_malformed = 0
-        self._account(values.get("timestamp"), now_s)
-        self._seq += 1
-        self.counters.received += 1
+        self.counters.superseded += at
+        self.counters.received += at + 1
+        self._seq += at + 1
+        self._account(values.get("timestamp"), len(states), now_s)
         self._since_s = now_s
         return RtdeSample(self._seq, now_s, values)
 
-    def _account(self, stamp_s: float | None, now_s: float) -> None:
+    def _account(self, stamp_s: float | None, arrived: int, now_s: float) -> None:
         """Count holes in the controller's time and late receptions."""
         if stamp_s is not None:
             if self._last_stamp_s is not None:
                 steps = round((stamp_s - self._last_stamp_s) * self.config.frequency_hz)
-                self.counters.missed += max(0, steps - 1)
+                self.counters.missed += max(0, steps - arrived)
             self._last_stamp_s = stamp_s
         if self._last_received_s is not None and now_s - self._last_received_s > 2.0 / self.config.frequency_hz:
             self.counters.late += 1

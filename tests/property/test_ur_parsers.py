@@ -19,6 +19,8 @@ CONTROLLER = URController(KinematicPlant(), ControllerConfig())
 class Sink:
     """A connection that keeps what is sent."""
 
+    behind = False
+
     def __init__(self):
         self.sent = b""
 

@@ -80,13 +80,34 @@ def closed(peer):
 def test_newest_state_wins_and_holes_are_counted(peer):
     peer.handshake()
     stamps = (1.0, 1.008, 1.032)
-    peer.say(b"".join(package(ord("U"), struct.pack(">B7d", 1, t, *range(6))) for t in stamps))
+    states = [package(ord("U"), struct.pack(">B7d", 1, t, *range(6))) for t in stamps]
+    peer.say(states[0])
+    peer.poll_until(lambda: peer.client.counters.received == 1)
+    peer.say(states[1] + states[2])
     peer.poll_until(lambda: peer.client.counters.received == 3)
     assert peer.samples[-1].values["timestamp"] == 1.032
     assert peer.samples[-1].values["actual_q"] == pytest.approx(np.arange(6))
     assert peer.samples[-1].received_s == peer.now_s
     assert peer.client.counters.missed == 2
     assert peer.client.counters.superseded == 3 - len(peer.samples)
+
+
+def test_what_piled_up_during_a_freeze_is_drained_in_one_poll(peer):
+    """Else the second poll would hand over a state of long ago as if just received."""
+    peer.handshake()
+    peer.accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    states = [package(ord("U"), struct.pack(">B7d", 1, 0.008 * k, *range(6))) for k in range(1, 2001)]
+    peer.say(b"".join(states))
+    peer.poll_until(lambda: peer.samples)
+    for _ in range(50):
+        if peer.samples[-1].values["timestamp"] == pytest.approx(16.0):
+            break
+        sample = peer.client.poll(peer.now_s)  # the kernel may need a moment to hand over 120 kB
+        peer.samples += [sample] if sample else []
+    assert peer.samples[-1].values["timestamp"] == pytest.approx(16.0)
+    assert len(peer.samples) < 10
+    assert peer.client.counters.missed == 0
+    assert peer.client.poll(peer.now_s) is None
 
 
 def test_late_states_are_counted(peer):
@@ -163,7 +184,9 @@ def test_a_silent_listener_is_bounded(peer):
                                      struct.pack(">B7d", 1, 1.0, float("nan"), *range(5))])  # fmt: skip
 def test_a_bad_state_is_dropped_and_ten_in_a_row_end_the_session(peer, payload):
     peer.handshake()
-    peer.say(package(ord("U"), payload) + STATE)
+    peer.say(package(ord("U"), payload))
+    peer.poll_until(lambda: peer.client.counters.malformed == 1)
+    peer.say(STATE)
     peer.poll_until(lambda: peer.client.counters.received == 1)
     assert peer.client.counters.malformed == 1
     peer.say(package(ord("U"), payload) * 10)

@@ -14,6 +14,7 @@ from steadyhand.errors import ProtocolError, RobotError
 
 MAX_READ = 65536
 MAX_OUTGOING = 262144  # a client that does not read loses packages beyond this, never our time
+SEND_BUFFER = 65536  # in the kernel: seconds of states, not minutes, for a client that stopped reading
 MAX_CLIENTS = 32  # per port
 
 
@@ -47,11 +48,20 @@ class Connection:
         if not self.open:
             return False
         if len(self._outgoing) + len(data) > MAX_OUTGOING:
-            self._net.counters["dropped_packages"] += 1
-            return False
+            return self.drop()
         self._outgoing += data
         self.flush()
         return True
+
+    @property
+    def behind(self) -> bool:
+        """The peer has not taken what was sent before."""
+        return bool(self._outgoing)
+
+    def drop(self) -> bool:
+        """Count a package that is not sent because a newer one will be; false, as `send` answers."""
+        self._net.counters["dropped_packages"] += 1
+        return False
 
     def flush(self) -> None:
         """Hand bytes to the kernel, as many as it takes."""
@@ -153,6 +163,7 @@ class Net:
             return
         peer.setblocking(False)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         connection = Connection(self, peer, port)
         self._writing[connection] = False
         self._selector.register(connection, selectors.EVENT_READ)

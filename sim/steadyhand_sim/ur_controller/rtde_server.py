@@ -118,6 +118,9 @@ class RtdeSession:
         if self._phase < 1.0 - 1e-9:
             return
         self._phase -= 1.0
+        if self._connection.behind:
+            self._connection.drop()
+            return
         values = cache.get(self._outputs)
         if values is None:
             flat: list = []
