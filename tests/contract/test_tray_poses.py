@@ -77,8 +77,9 @@ def test_median_error_is_below_two_millimetres(poses):
         np.zeros((160, 160, 3), np.uint8),
         np.full((160, 160, 3), 255, np.uint8),
         np.clip(np.random.default_rng(0).normal(2, 2, (160, 160, 3)), 0, 255).astype(np.uint8),
+        np.random.default_rng(1).integers(0, 256, (160, 160, 3), dtype=np.uint8),
     ],
-    ids=["black", "white", "dark noise"],
+    ids=["black", "white", "dark noise", "white noise"],
 )
 def test_a_picture_of_nothing_shows_nothing(poses, image):
     assert poses.infer(image).objects == ()
