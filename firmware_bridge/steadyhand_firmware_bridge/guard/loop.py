@@ -41,7 +41,7 @@ def set_scheduler(wanted: str) -> str:
 
 @dataclass
 class Lateness:
-    """How late cycles began, for the benchmark and the state's counters. Bounded memory."""
+    """Times of the newest cycles, for the benchmark. Bounded memory."""
 
     samples_s: deque[float] = field(default_factory=lambda: deque(maxlen=200_000))
 
@@ -75,7 +75,8 @@ class Loop:
         while True:
             late_s = self._wait()
             guard.late_cycles += late_s > self.period_s
-            self.lateness.add(late_s)
+            if guard.motion.moving:
+                self.lateness.add(late_s)
             now_s = time.monotonic()
             if self.ending and end_s is None:
                 end_s = now_s + 4.0

@@ -105,7 +105,7 @@ def _write_stats(path: Path, loop: Loop, guard: Guard) -> None:
                 "period_s": loop.period_s,
                 "lateness_s": list(loop.lateness.samples_s),
                 "admission_s": list(loop.admissions_s.samples_s),
-                "counters": guard.counters(),
+                "counters": guard.counters() | {"malformed": loop.server.malformed, "dropped_states": loop.server.dropped_states},
                 "pid": os.getpid(),
             }
         )
