@@ -10,7 +10,7 @@ import numpy as np
 
 from steadyhand import ur5
 from steadyhand.interpolator import PlanRefused, build_plan
-from steadyhand.plan import hold_plan
+from steadyhand.plan import Published, hold_plan
 from steadyhand.safety_gate import SafetyGate
 from steadyhand.types import JointChunk
 from steadyhand_sim.world import World
@@ -29,21 +29,23 @@ class ChunkPlayer:
     def reset(self) -> None:
         """Stand at the world's start configuration."""
         self.cycle, self.refused, self.accepted = 0, Counter(), 0
+        self.offered: list[tuple[Published, int, np.ndarray]] = []  # state answered, cycle of arrival, way-points
         self._plan = hold_plan(np.array(self._world.config.q_start_rad), CYCLE_S, 0.0)
         self._index = 0
 
-    def commanded(self) -> tuple[np.ndarray, np.ndarray]:
-        """(q, qd), each (6,), of the set-point sent last."""
+    def commanded(self) -> Published:
+        """The commanded state as the guard would publish it now."""
         q, qd, _ = self._plan.state_before(self._index)
-        return q, qd
+        return Published(self.cycle * CYCLE_S, q, qd)
 
-    def offer(self, waypoints_rad: np.ndarray, period_s: float, state_cycle: int) -> bool:
-        """A chunk (N, 6) that answers the state of `state_cycle`; whether it replaces the plan under way."""
+    def offer(self, waypoints_rad: np.ndarray, period_s: float, answered: Published) -> bool:
+        """A chunk (N, 6) that answers a published state; whether it replaces the plan under way."""
+        self.offered.append((answered, self.cycle, waypoints_rad))
         chunk = JointChunk(
-            0, state_cycle, state_cycle * CYCLE_S, f"env-{state_cycle}", "policy", ur5.JOINT_NAMES, period_s, waypoints_rad
+            0, 0, answered.stamp_s, f"env-{self.cycle}", "policy", ur5.JOINT_NAMES, period_s, waypoints_rad
         )
         try:
-            plan = build_plan(chunk, self.cycle * CYCLE_S, self._plan, self._index)
+            plan = build_plan(chunk, self.cycle * CYCLE_S, self._plan, self._index, answered=answered)
         except PlanRefused as refusal:
             self.refused[refusal.reason.value] += 1
             return False

@@ -17,6 +17,7 @@ import numpy as np
 from steadyhand import cell, kinematics, policy_io, skills
 from steadyhand.errors import ConfigError, KinematicsError
 from steadyhand.policy_io import ACTION_DIM, HORIZON, OBSERVATION_DIM, PERIOD_S, Target
+from steadyhand.plan import Published
 from steadyhand.types import Skill
 from steadyhand_sim import scene
 from steadyhand_sim.envs.chunk_player import CYCLE_S, ChunkPlayer
@@ -79,7 +80,7 @@ class PickPlaceEnv(gymnasium.Env):
         self._world.reset(scene_seed, n_cubes)
         self._world.set_gripper("pregrasp")
         self._player = ChunkPlayer(self._world)
-        self._pending: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+        self._pending: list[tuple[int, Published, np.ndarray]] = []  # due cycle, state answered, actions
         self._next_s = 0.0
         self._closed, self._grasp_z_m = False, _GRASP_Z_M
         self._index = int(rng.integers(n_cubes))
@@ -101,7 +102,7 @@ class PickPlaceEnv(gymnasium.Env):
             raise ConfigError(f"action: shape {actions.shape}, expected {(HORIZON, ACTION_DIM)}, finite")
         player, c = self._player, self.config
         latency = int(np.ceil(self.np_random.uniform(c.latency_min_s, c.latency_max_s) / CYCLE_S))
-        self._pending.append((player.cycle + latency, player.cycle, actions, player.commanded()[0]))
+        self._pending.append((player.cycle + latency, player.commanded(), actions))
         self._next_s += PERIOD_S
         while player.cycle * CYCLE_S < self._next_s - 1e-9:
             self._deliver()
@@ -117,6 +118,10 @@ class PickPlaceEnv(gymnasium.Env):
         terminated = success or (failure != "" and not truncated)
         return self._observed.copy(), float(success), terminated, truncated, self._info(failure, success)
 
+    def offered_chunks(self) -> list[tuple[Published, int, np.ndarray]]:
+        """Every chunk of the episode: state answered, control cycle of its arrival, joint way-points (HORIZON, 6)."""
+        return list(self._player.offered)
+
     def close(self) -> None:
         """Free the physics client."""
         if self._world is not None:
@@ -127,19 +132,17 @@ class PickPlaceEnv(gymnasium.Env):
     def _deliver(self) -> None:
         """Replies that have arrived: the vote is granted or not, the way-points offered to the guard's part."""
         while self._pending and self._pending[0][0] <= self._player.cycle:
-            _, state_cycle, actions, q_rad = self._pending.pop(0)
+            _, answered, actions = self._pending.pop(0)
             self._grip(float(actions[0, -1]))
             try:
-                waypoints = policy_io.joint_waypoints(actions, q_rad)
+                waypoints = policy_io.joint_waypoints(actions, answered.q_commanded_rad)
             except KinematicsError:
                 self._player.refused["kinematics"] += 1
                 continue
-            self._player.offer(waypoints, PERIOD_S, state_cycle)
+            self._player.offer(waypoints, PERIOD_S, answered)
 
     def _grip(self, vote: float) -> None:
-        q, qd = self._player.commanded()
-        tool = kinematics.pose_base_link_tool(q)[:3, 3]
-        speed = float(np.linalg.norm(kinematics.jacobian(q)[:3] @ qd))
+        tool, speed = self._tool()
         if not self._closed and skills.grant_close(vote, self._target, tool, speed):
             self._closed, self._grasp_z_m = True, float(tool[2])
             self._world.set_gripper("close")
@@ -151,16 +154,14 @@ class PickPlaceEnv(gymnasium.Env):
 
     def _change_skill(self) -> str:
         """PICK -> PLACE -> done, by what the runtime can measure. Returns the failure that ends the episode."""
-        q, qd = self._player.commanded()
-        tool_z = float(kinematics.pose_base_link_tool(q)[2, 3])
+        tool, speed = self._tool()
         width = self._world.gripper_width
         if self._target.skill is Skill.PICK:
             if not self._closed and self._knocked():
                 return "knocked"
             if self._closed and self._time_s() - self._times_s["close"] > 0.8 and not skills.grasp_verified(width, True):
                 return "grasp_empty"
-            if skills.pick_done(width, self._closed, tool_z, self._grasp_z_m):
-                speed = float(np.linalg.norm(kinematics.jacobian(q)[:3] @ qd))
+            if skills.pick_done(width, self._closed, float(tool[2]), self._grasp_z_m):
                 if not self._from_rest or speed < _HAND_OVER_SPEED_M_S:
                     self._target = self._release
                     self._bias_m = np.zeros(3)  # where to release is known, not perceived
@@ -168,18 +169,26 @@ class PickPlaceEnv(gymnasium.Env):
             return ""
         if self._closed and not skills.grasp_verified(width, True):
             return "dropped"
-        if skills.place_done(width, self._closed, tool_z):
+        if skills.place_done(width, self._closed, float(tool[2])):
             self._times_s["place"] = self._time_s()
         return ""
 
     def _observe(self) -> np.ndarray:
-        q, qd = self._player.commanded()
+        state = self._player.commanded()
         noise = np.zeros(3)
         if self._target.skill is Skill.PICK and not self._closed:
             noise[:2] = self.config.target_noise_m * self.np_random.standard_normal(2)
         target = replace(self._target, position_m=self._target.position_m + noise)
         width = self._world.gripper_width + self.config.width_noise_m * self.np_random.standard_normal()
-        return policy_io.observation(target, q, qd, float(width), self._closed)
+        return policy_io.observation(
+            target, state.q_commanded_rad, state.qd_commanded_rad_s, float(width), self._closed
+        )
+
+    def _tool(self) -> tuple[np.ndarray, float]:
+        """Position (3,) and speed of the commanded tool."""
+        state = self._player.commanded()
+        velocity = kinematics.jacobian(state.q_commanded_rad)[:3] @ state.qd_commanded_rad_s
+        return kinematics.pose_base_link_tool(state.q_commanded_rad)[:3, 3], float(np.linalg.norm(velocity))
 
     # -- ground truth ------------------------------------------------------------------------------------------------
     def _knocked(self) -> bool:

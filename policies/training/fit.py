@@ -1,0 +1,77 @@
+"""Behaviour cloning: regression of the demonstrator's chunks on visited observations."""
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from policies.training.expert import expert_actions
+from policies.training.network import PolicyNetwork
+
+
+def statistics(observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and std (D,) of the visited observations; constant elements get std 1."""
+    mean, std = observations.mean(axis=0), observations.std(axis=0)
+    return mean, np.where(std < 1e-6, 1.0, std)
+
+
+def jittered(observations: np.ndarray, settings: dict, rng: np.random.Generator) -> np.ndarray:
+    """Disturbed copies (copies * N, D): beside the visited states, where a small error would lead."""
+    copies = settings["jitter_copies"]
+    if copies == 0:
+        return observations[:0]
+    o = np.repeat(observations, copies, axis=0).astype(float)
+    n = len(o)
+    o[:, 0:3] += settings["jitter_m"] * rng.standard_normal((n, 3)) * rng.random((n, 1))
+    yaw = np.arctan2(o[:, 3], o[:, 4]) + 4 * settings["jitter_yaw_rad"] * rng.standard_normal(n) * rng.random(n)
+    o[:, 3], o[:, 4] = np.sin(yaw), np.cos(yaw)
+    o[:, 5:8] += settings["jitter_m_s"] * rng.standard_normal((n, 3)) * rng.random((n, 1))
+    o[:, 8] += settings["jitter_yaw_rad_s"] * rng.standard_normal(n) * rng.random(n)
+    o[:, 10] += settings["jitter_width_m"] * rng.standard_normal(n)
+    return o.astype(np.float32)
+
+
+def fit(
+    network: PolicyNetwork,
+    observations: np.ndarray,
+    validation: np.ndarray,
+    settings: dict,
+    epochs: int,
+    seed: int,
+    on_epoch=lambda row: None,
+) -> PolicyNetwork:
+    """Train in place with Adam, cosine learning rate and Huber loss; returns the network at its best validation loss."""
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    everything = np.concatenate([observations, jittered(observations, settings, rng)])
+    inputs, labels = torch.as_tensor(everything), torch.as_tensor(expert_actions(everything), dtype=torch.float32)
+    check_in, check_out = torch.as_tensor(validation), torch.as_tensor(expert_actions(validation), dtype=torch.float32)
+    batch, loss_function = settings["batch"], torch.nn.HuberLoss(delta=0.1)
+    optimiser = torch.optim.AdamW(network.parameters(), settings["learning_rate"], weight_decay=settings["weight_decay"])
+    steps = epochs * (len(inputs) // batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, settings["learning_rate"], total_steps=max(steps, 1), pct_start=0.1
+    )
+    best = (np.inf, copy.deepcopy(network.state_dict()))
+    for epoch in range(epochs):
+        network.train()
+        order, total = torch.as_tensor(rng.permutation(len(inputs))), 0.0
+        for i in range(len(inputs) // batch):
+            rows = order[i * batch:(i + 1) * batch]
+            loss = loss_function(network(inputs[rows]), labels[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            total += float(loss)
+        network.eval()
+        with torch.no_grad():
+            value = float(loss_function(network(check_in), check_out))
+        on_epoch({"epoch": epoch, "train_loss": total / max(len(inputs) // batch, 1), "validation_loss": value,
+                  "learning_rate": schedule.get_last_lr()[0], "samples": len(inputs)})
+        if value < best[0]:
+            best = (value, copy.deepcopy(network.state_dict()))
+    network.load_state_dict(best[1])
+    return network

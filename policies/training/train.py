@@ -1,0 +1,167 @@
+"""Train, export and evaluate the manipulation policy: one command, one YAML file.
+
+    python -m policies.training.train --config policies/training/config.yaml
+
+Writes `<out>/training/pick_place/` (demonstrations, learning curve, checkpoint, evaluation) and the model repository.
+"""
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+
+from steadyhand import policy_io
+from steadyhand.slot import current_slot
+from steadyhand_policies import contract as contracts
+from policies.training import export, fit
+from policies.training.network import PolicyNetwork
+from policies.training.rollout import Actor, Episode, run_episodes, summary
+
+LOG = logging.getLogger("train")
+# Each is a whole evaluation of its own; latencies beyond the range that training saw.
+DISTURBANCES = {
+    "latency_1_to_2_periods": {"latency_min_s": 0.05, "latency_max_s": 0.10},
+    "target_error_5_mm": {"target_bias_m": 0.005, "target_noise_m": 0.003},
+    "yaw_error_5_degrees": {"yaw_bias_rad": 0.087},
+}
+
+
+@dataclass
+class Curve:
+    """Rows of the learning curve, written as they come."""
+
+    path: Path
+    rows: list
+
+    def add(self, part: str, row: dict) -> None:
+        """Append a row and rewrite the file."""
+        self.rows.append({"part": part, **row})
+        with open(self.path, "w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.rows[0]))
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+    def plot(self, path: Path) -> None:
+        """Loss over epochs, one line per part."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        figure, axes = pyplot.subplots(figsize=(7, 4))
+        for name in ("train_loss", "validation_loss"):
+            axes.semilogy([r[name] for r in self.rows], label=name)
+        starts = [i for i, r in enumerate(self.rows) if r["epoch"] == 0]
+        for i in starts:
+            axes.axvline(i, color="grey", linewidth=0.5)
+            axes.text(i, axes.get_ylim()[1], f" {self.rows[i]['part']}", va="top", fontsize=8)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("Huber loss")
+        axes.legend()
+        figure.tight_layout()
+        figure.savefig(path, dpi=110)
+        pyplot.close(figure)
+
+
+def seeds(part: dict, name: str = "episodes", offset: int = 0) -> list[int]:
+    """Seeds of one part of the configuration."""
+    return list(range(part["first_seed"] + offset, part["first_seed"] + offset + part[name]))
+
+
+def observations_of(episodes: list[Episode]) -> np.ndarray:
+    """All visited observations (N, D) float32."""
+    return np.concatenate([e.observations for e in episodes]).astype(np.float32)
+
+
+def save_chunks(episodes: list[Episode], path: Path) -> None:
+    """Every chunk as the guard would get it: `q_rad` (n, H, 6) answers the state beside it. Refused ones included."""
+    arrays = {k: np.concatenate([e.chunks[k] for e in episodes]) for k in episodes[0].chunks}
+    arrays["episode"] = np.concatenate([np.full(len(e.chunks["stamp_s"]), e.seed) for e in episodes])
+    arrays["observation"] = observations_of(episodes)
+    np.savez_compressed(path, period_s=policy_io.PERIOD_S, **arrays)
+
+
+def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
+    """Demonstrations, cloning, DAgger. Returns network, episodes demonstrated, observations visited."""
+    workers, demo, dagger, settings = config["workers"], config["demonstrations"], config["dagger"], config["optimiser"]
+    curve = Curve(folder / "learning_curve.csv", [])
+    shown = run_episodes(Actor(None, demo["noise"], demo["noise_hold"]), seeds(demo), workers=workers)
+    LOG.info("demonstrations: %s", {k: v for k, v in summary(shown).items() if k != "failed_seeds"})
+    save_chunks(shown, folder / "demonstrations.npz")
+    kept = [e for e in shown if e.success]
+    validation = observations_of(run_episodes(Actor(), seeds(config["validation"]), workers=workers))
+    visited = observations_of(kept)
+    mean, std = fit.statistics(visited)
+    torch.manual_seed(config["seed"])
+    network = PolicyNetwork(tuple(config["network"]["hidden"]), mean, std)
+    for part in range(dagger["rounds"] + 1):
+        last = part == dagger["rounds"]
+        epochs = settings["final_epochs"] if last else settings["epochs"]
+        name = "cloning" if part == 0 else f"dagger {part}"
+        fit.fit(network, visited, validation, settings, epochs, config["seed"] + part, lambda r: curve.add(name, r))
+        torch.save(network.state_dict(), folder / "checkpoint.pt")
+        export.export_onnx(network, folder / f"round{part}.onnx")
+        LOG.info("%s: %s", name, curve.rows[-1])
+        if not last:
+            actor = Actor(folder / f"round{part}.onnx", dagger["noise"], demo["noise_hold"])
+            driven = run_episodes(actor, seeds(dagger, offset=1000 * part), workers=workers)
+            LOG.info("%s drives: %s", name, {k: v for k, v in summary(driven).items() if k != "failed_seeds"})
+            visited = np.concatenate([visited, observations_of(driven)])
+    curve.plot(folder / "learning_curve.png")
+    return network, len(kept), len(visited)
+
+
+def evaluate(config: dict, model: Path) -> dict:
+    """The exported model on held-out seeds: nominal, then disturbed."""
+    part = config["evaluation"]
+    results = {"nominal": summary(run_episodes(Actor(model), seeds(part), workers=config["workers"]))}
+    for name, changes in DISTURBANCES.items():
+        few = seeds(part, "disturbed_episodes")
+        results[name] = summary(run_episodes(Actor(model), few, changes, config["workers"])) if few else None
+    return results
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    parser = argparse.ArgumentParser(prog="policies.training.train", description=__doc__.splitlines()[0])
+    parser.add_argument("--config", type=Path, default=Path(__file__).with_name("config.yaml"))
+    parser.add_argument("--repository", type=Path, default=Path(__file__).parents[1] / "model_repository")
+    parser.add_argument("--out", type=Path, default=None, help="folder of intermediate results")
+    options = parser.parse_args(argv)
+    text = options.config.read_text()
+    config = yaml.safe_load(text)
+    folder = options.out or current_slot().out_dir / "training" / config["model"]
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    made_at = export.commit()
+
+    network, demonstrations, visited = train(config, folder)
+    version = options.repository / config["model"] / "1"
+    export.export_onnx(network, version / "model.onnx")
+    results = evaluate(config, version / "model.onnx")
+    LOG.info("evaluation: %s", json.dumps(results))
+    (folder / "evaluation.json").write_text(json.dumps(results, indent=1) + "\n")
+    whole = results["nominal"]["pick_and_place"]
+    contract = export.make_contract(
+        network, version / "model.onnx",
+        contracts.Training(made_at, config["seed"], hashlib.sha256(text.encode()).hexdigest(), demonstrations, visited),
+        contracts.Score("pick and place in Steadyhand/UR5PickPlace-v0, held-out seeds", whole["n"], whole["successes"],
+                        *whole["wilson"]),
+        np.load(folder / "demonstrations.npz")["observation"][10], config["model"],
+    )
+    (version / "contract.json").write_text(contracts.dump(contract))
+    LOG.info("wrote %s: %d of %d placed, 95 %% interval %.3f to %.3f", version, whole["successes"], whole["n"], *whole["wilson"])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
