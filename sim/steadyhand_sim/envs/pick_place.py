@@ -202,7 +202,7 @@ class PickPlaceEnv(gymnasium.Env):
         return {
             "skill": self._target.skill.value, "is_success": success, "failure": failure, "time_s": self._time_s(),
             "times_s": dict(self._times_s), "refused": dict(self._player.refused), "accepted": self._player.accepted,
-            "target": self._target,
+            "target_position_m": self._target.position_m.copy(), "target_yaw_rad": self._target.yaw_rad,
         }
 
     def _time_s(self) -> float:

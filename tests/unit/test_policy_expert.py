@@ -1,0 +1,72 @@
+"""The demonstrator is a bounded, continuous function of the observation."""
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from policies.training.expert import ExpertConfig, expert_actions
+from steadyhand.policy_io import ACTION_DIM, HORIZON, OBSERVATION_NAMES, PERIOD_S, STEP_M
+
+AT = {name: i for i, name in enumerate(OBSERVATION_NAMES)}
+
+
+def observe(error=(0, 0, 0), yaw=0.0, v=(0, 0, 0), yaw_rate=0.0, z=0.2, width=0.062, closed=0.0, pick=1.0):
+    return np.array([*error, np.sin(4 * yaw), np.cos(4 * yaw), *v, yaw_rate, z, width, closed, pick, 1 - pick])
+
+
+def ask(**k):
+    return expert_actions(observe(**k)[None])[0]
+
+
+def test_shape_and_range():
+    chunk = ask(error=(0.3, -0.4, -0.3), yaw=0.7)
+    assert chunk.shape == (HORIZON, ACTION_DIM) and np.abs(chunk).max() <= 1.0
+
+
+@given(st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=3), st.floats(-0.78, 0.78), st.floats(0.02, 0.4))
+@settings(max_examples=60, deadline=None)
+def test_speed_and_acceleration_stay_bounded(error, yaw, z):
+    chunk = ask(error=tuple(error), yaw=yaw, z=z)
+    velocity = np.vstack([np.zeros(3), chunk[:, :3] * STEP_M / PERIOD_S])
+    assert np.linalg.norm(velocity, axis=1).max() <= ExpertConfig().speed_m_s + 1e-9
+    step = np.linalg.norm(np.diff(velocity, axis=0), axis=1) / PERIOD_S
+    assert step.max() <= ExpertConfig().acceleration_m_s2 + 1e-9
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_a_small_change_of_the_observation_is_a_small_change_of_the_motion(seed):
+    rng = np.random.default_rng(seed)
+    o = observe(rng.uniform(-0.2, 0.2, 3), rng.uniform(-0.7, 0.7), rng.uniform(-0.2, 0.2, 3), 0.0, rng.uniform(0.05, 0.3))
+    near = o.copy()
+    near[:3] += 1e-6 * rng.standard_normal(3)
+    assert np.abs(expert_actions(near[None])[0] - expert_actions(o[None])[0]).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "state, vote",
+    [
+        (dict(error=(0, 0, 0), z=0.02), 1),
+        (dict(error=(0.02, 0, 0), z=0.02), -1),
+        (dict(error=(0, 0, -0.03), z=0.05), -1),
+        (dict(error=(0, 0, 0), yaw=0.3, z=0.02), -1),
+        (dict(error=(0, 0, 0), v=(0.2, 0, 0), z=0.02), -1),
+        (dict(error=(0, 0, 0), z=0.07, closed=1.0, width=0.04, pick=0.0), -1),
+        (dict(error=(0.1, 0, 0), z=0.15, closed=1.0, width=0.04, pick=0.0), 1),
+    ],
+)
+def test_votes(state, vote):
+    assert np.sign(ask(**state)[0, -1]) == vote
+
+
+def test_fingers_first_then_lift_or_retreat():
+    assert ask(z=0.02, closed=1.0, width=0.062)[:, 2].max() == 0.0
+    assert ask(z=0.02, closed=1.0, width=0.040)[:, 2].min() > 0.0
+    assert ask(z=0.07, closed=0.0, width=0.040, pick=0.0)[:, 2].max() == 0.0
+    assert ask(z=0.07, closed=0.0, width=0.060, pick=0.0)[:, 2].min() > 0.0
+
+
+def test_a_carried_cube_rises_before_it_travels():
+    low = ask(error=(0.0, 0.4, 0.0), z=0.07, closed=1.0, width=0.04, pick=0.0)
+    assert np.abs(low[0, :2]).max() < 1e-3 and low[0, 2] > 0
+    high = ask(error=(0.0, 0.4, -0.09), z=0.16, closed=1.0, width=0.04, pick=0.0)
+    assert high[-1, 1] > 0.2
