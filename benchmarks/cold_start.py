@@ -19,13 +19,13 @@ from steadyhand_cli.job import JobConfig, run_job
 # What a fresh agent process runs up to its first action; prints when it has it, on the system's monotonic clock.
 FIRST_ACTION = """
 import time
-from pathlib import Path
 import numpy as np
 import steadyhand.agent
 from steadyhand import cell, policy_io
 from steadyhand.types import Skill
 from steadyhand_policies.local_onnx import LocalOnnxPolicy
-policy = LocalOnnxPolicy(Path({model!r}))
+from steadyhand_policies.repository import policy_files
+policy = LocalOnnxPolicy(policy_files()).open()
 target = policy_io.Target(Skill.PICK, np.array([0.5, -0.1, 0.02]), 0.0)
 observation = policy_io.observation(target, cell.HOME_Q_RAD, np.zeros(6), 0.06, False)
 chunk = policy.infer(observation, "cold", 1.0)
@@ -40,13 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    model = str(common.ROOT / "policies/model_repository/pick_place")
     with common.alone():
         first = []
         for _ in range(args.starts):
             start = time.monotonic()
             done = subprocess.run(
-                [sys.executable, "-c", FIRST_ACTION.format(model=model)], capture_output=True, text=True, timeout=60, check=True
+                [sys.executable, "-c", FIRST_ACTION], capture_output=True, text=True, timeout=60, check=True
             )
             first.append(float(done.stdout.split()[-1]) - start)
         armed, scheduler = [], ""

@@ -11,7 +11,8 @@ import csv
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ import yaml
 from steadyhand import policy_io
 from steadyhand.slot import current_slot
 from steadyhand_policies import contract as contracts
+from steadyhand_policies.repository import DEFAULT_REPOSITORY
 from policies.training import export, fit
 from policies.training.network import PolicyNetwork
 from policies.training.rollout import Actor, Episode, run_episodes, summary
@@ -119,13 +121,14 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
     return network, len(kept), len(visited)
 
 
-def evaluate(config: dict, model: Path) -> dict:
-    """The exported model on held-out seeds: nominal, then disturbed."""
-    part = config["evaluation"]
-    results = {"nominal": summary(run_episodes(Actor(model), seeds(part), workers=config["workers"]))}
-    for name, changes in DISTURBANCES.items():
-        few = seeds(part, "disturbed_episodes")
-        results[name] = summary(run_episodes(Actor(model), few, changes, config["workers"])) if few else None
+def evaluate(config: dict, model: Path, path: Path) -> dict:
+    """The exported model on held-out seeds: nominal, then disturbed. Writes the results as they come."""
+    part, results = config["evaluation"], {}
+    for name, changes in {"nominal": {}, **DISTURBANCES}.items():
+        some = seeds(part, "episodes" if name == "nominal" else "disturbed_episodes")
+        results[name] = summary(run_episodes(Actor(model), some, changes, config["workers"]))
+        path.write_text(json.dumps(results, indent=1) + "\n")
+        LOG.info("evaluation, %s: %s", name, results[name])
     return results
 
 
@@ -134,8 +137,9 @@ def main(argv: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     parser = argparse.ArgumentParser(prog="policies.training.train", description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=Path(__file__).with_name("config.yaml"))
-    parser.add_argument("--repository", type=Path, default=Path(__file__).parents[1] / "model_repository")
+    parser.add_argument("--repository", type=Path, default=DEFAULT_REPOSITORY)
     parser.add_argument("--out", type=Path, default=None, help="folder of intermediate results")
+    parser.add_argument("--evaluate-only", action="store_true", help="evaluate the model in the repository again")
     options = parser.parse_args(argv)
     text = options.config.read_text()
     config = yaml.safe_load(text)
@@ -144,21 +148,26 @@ def main(argv: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     made_at = export.commit()
 
-    network, demonstrations, visited = train(config, folder)
     version = options.repository / config["model"] / "1"
-    export.export_onnx(network, version / "model.onnx")
-    results = evaluate(config, version / "model.onnx")
-    LOG.info("evaluation: %s", json.dumps(results))
-    (folder / "evaluation.json").write_text(json.dumps(results, indent=1) + "\n")
+    if not options.evaluate_only:
+        network, demonstrations, visited = train(config, folder)
+        export.export_onnx(network, version / "model.onnx")
+        contract = export.make_contract(
+            network, version / "model.onnx",
+            contracts.Training(made_at, config["seed"], hashlib.sha256(text.encode()).hexdigest(), demonstrations, visited),
+            contracts.Score("not evaluated yet", 0, 0, 0.0, 1.0),
+            np.load(folder / "demonstrations.npz")["observation"][10], config["model"],
+        )
+        (version / "contract.json").write_text(contracts.dump(contract))  # usable while the evaluation runs
+        if not (version.parent / "config.pbtxt").exists():
+            shutil.copy(DEFAULT_REPOSITORY / config["model"] / "config.pbtxt", version.parent)
+    contract = contracts.load(version / "contract.json")
+    contracts.check_model_file(contract, version / "model.onnx")
+    results = evaluate(config, version / "model.onnx", folder / "evaluation.json")
     whole = results["nominal"]["pick_and_place"]
-    contract = export.make_contract(
-        network, version / "model.onnx",
-        contracts.Training(made_at, config["seed"], hashlib.sha256(text.encode()).hexdigest(), demonstrations, visited),
-        contracts.Score("pick and place in Steadyhand/UR5PickPlace-v0, held-out seeds", whole["n"], whole["successes"],
-                        *whole["wilson"]),
-        np.load(folder / "demonstrations.npz")["observation"][10], config["model"],
-    )
-    (version / "contract.json").write_text(contracts.dump(contract))
+    score = contracts.Score("pick and place in Steadyhand/UR5PickPlace-v0, held-out seeds", whole["n"],
+                            whole["successes"], *whole["wilson"])
+    (version / "contract.json").write_text(contracts.dump(replace(contract, score=score)))
     LOG.info("wrote %s: %d of %d placed, 95 %% interval %.3f to %.3f", version, whole["successes"], whole["n"], *whole["wilson"])
     return 0
 

@@ -240,3 +240,58 @@ def test_check_policy_finds_a_policy_that_answers_nonsense_observations(local):
 
     with pytest.raises(ContractError, match="answered instead of refused"):
         check_policy(Careless(), local.contract, n=2, deadline_s=GENEROUS_S)
+
+
+class SlowServer:
+    """Stands in for the gRPC client: keeps the callback of each request, so that the test decides when it answers."""
+
+    def __init__(self):
+        self.callbacks, self.cancelled = [], 0
+
+    def async_infer(self, model, inputs, callback, **_):
+        self.callbacks.append(callback)
+        return self
+
+    def cancel(self):
+        self.cancelled += 1
+
+    def close(self):
+        pass
+
+
+class Reply:
+    def __init__(self, request_id, actions):
+        self.id, self.actions = request_id, actions
+
+    def get_response(self):
+        return self
+
+    def as_numpy(self, name):
+        return self.actions
+
+
+@pytest.fixture
+def slow(local):
+    policy = TritonPolicy(TritonConfig("127.0.0.1:9"), local.contract).open()
+    policy.close()
+    policy._client = SlowServer()
+    return policy
+
+
+def test_a_late_reply_is_counted_and_dropped(slow, local):
+    golden = np.array([local.contract.canary.actions], dtype=np.float32)
+    with pytest.raises(PolicyTimeout, match="o1"):
+        slow.infer(np.float32(local.contract.canary.observation), "o1", 0.002)
+    assert slow._client.cancelled == 1 and slow.late_replies == 0
+    slow._client.callbacks[0](Reply("o1", golden), None)
+    assert slow.late_replies == 1
+
+
+@pytest.mark.parametrize("reply", ["another", "no output"])
+def test_a_reply_for_another_observation_or_without_output_is_refused(slow, local, reply):
+    golden = np.array([local.contract.canary.actions], dtype=np.float32)
+    answer = Reply("o2", golden) if reply == "another" else Reply("o1", None)
+    slow._client.async_infer = lambda model, inputs, callback, **_: callback(answer, None)
+    with pytest.raises(PolicyError) as failed:
+        slow.infer(np.float32(local.contract.canary.observation), "o1", GENEROUS_S)
+    assert failed.value.failure is Failure.BAD_REPLY
