@@ -90,6 +90,8 @@ def build_plan(
     path = [np.concatenate(pair) for pair in zip(_spline(controls, chunk.period_s, times_s), tail)]
 
     before = current.state_before(next_index)
+    if not np.isfinite(before).all():
+        raise PlanRefused(Reason.NOT_FINITE, "the plan under way")
     basis = _hand_over(config.blend_s, config.period_s)
     gap = np.stack([wanted[0] - commanded for wanted, commanded in zip(path, before)])
     count = max(len(path[0]) - 1, basis.shape[1])
