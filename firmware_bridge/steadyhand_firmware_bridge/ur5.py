@@ -23,6 +23,7 @@ from steadyhand_firmware_bridge.urscript import next_heartbeat
 SCRIPT_PORT = 30002  # secondary client interface: takes a whole program
 RUNTIME_PLAYING = 2  # RTDE runtime_state
 WIDTH_PER_VOLT_M = 0.010  # analog input 0: 0..10 V over 0..100 mm
+STOP_RETRIED_S = 5.0
 GRIPPER_MASK = 0b11  # digital output 0 closes, 1 selects the pre-grasp opening
 
 OUTPUTS = (
@@ -79,6 +80,7 @@ class Ur5Robot:
         self._deadline_s = 0.0
         self._awaited: set[str] = set()
         self._stop_asked = False
+        self._stop_until_s = self._stop_retry_s = 0.0  # a stop that was not answered is asked for again, for a while
         self._e_series = False
 
     # --- connection ---
@@ -98,9 +100,10 @@ class Ur5Robot:
                 self._feedback = _feedback(sample)
             except (KeyError, ValueError, TypeError):
                 self.rtde.close("feedback of unexpected content")
-        if not self.dashboard.idle:
-            for reply in self.dashboard.poll(now_s):
-                self._on_reply(reply)
+        for reply in self.dashboard.poll(now_s):  # also when idle: it notices that the other end has closed
+            self._on_reply(reply)
+        if self._stop_until_s > now_s >= self._stop_retry_s:
+            self._ask_stop(now_s)
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._advance_arming(now_s)
 
@@ -131,6 +134,7 @@ class Ur5Robot:
 
     def begin_arming(self, token: int, now_s: float) -> None:
         """Start our program; see `Robot.begin_arming`."""
+        self._stop_until_s = 0.0
         self._token, self._deadline_s = token, now_s + self.config.arming_timeout_s
         self._end_upload()
         version = self.rtde.controller_version
@@ -155,6 +159,10 @@ class Ur5Robot:
     def _on_reply(self, reply: DashboardReply) -> None:
         if reply.command == "stop":
             self._stop_asked = False
+            if reply.ok:
+                self._stop_until_s = 0.0
+            elif self._step == "clear":
+                self._fail(f"the program before was not ended: {reply.text}")
         if self._arming.phase is not ArmingPhase.UNDER_WAY:
             return
         if reply.command in self._awaited:
@@ -175,8 +183,7 @@ class Ur5Robot:
         elif self._step == "checks" and not self._awaited:
             self._step = "clear"
             self._arming = Arming(ArmingPhase.UNDER_WAY, "ending the program before")
-            if feedback.program_running:
-                self._ask_stop(now_s)
+            self._ask_stop(now_s)  # a paused one does not count as running
         elif self._step == "clear" and not feedback.program_running and not self._stop_asked:
             self._step = "upload"
             self._arming = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
@@ -217,17 +224,19 @@ class Ur5Robot:
             return False  # not finite: the gate has refused that already; here it becomes silence
 
     def stop_program(self, now_s: float) -> None:
-        """Dashboard `stop`."""
+        """Dashboard `stop`; asked for again each second, for 5 s, while the dashboard does not answer."""
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._fail("stopped")
+        self._stop_until_s = now_s + STOP_RETRIED_S
         self._ask_stop(now_s)
 
     def _ask_stop(self, now_s: float) -> None:
+        self._stop_retry_s = now_s + 1.0
         if not self._stop_asked:
             try:
                 self.dashboard.request("stop", now_s)
             except RobotError:
-                return  # its queue is full of commands that wait for an answer: the program misses our heartbeat anyway
+                return  # its queue is full of commands that wait for an answer; the program misses our heartbeat anyway
             self._stop_asked = True
             for reply in self.dashboard.poll(now_s):
                 self._on_reply(reply)

@@ -1,10 +1,11 @@
 """The guard against the in-process robot, time as an argument: arming, motion, every stop, every refusal."""
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from steadyhand import ur5
+from steadyhand import cell, ur5
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict
 from steadyhand.protocols import Command, ProgramState
 from steadyhand.types import Mode
@@ -19,8 +20,8 @@ DT_S = 0.008
 class Rig:
     """A guard, a fake robot, one commander; `run` advances time cycle by cycle."""
 
-    def __init__(self, **config):
-        self.robot = FakeRobot(DT_S)
+    def __init__(self, q_rad=cell.HOME_Q_RAD, **config):
+        self.robot = FakeRobot(DT_S, q_rad)
         self.now_s = 100.0
         self.answers = []
         tokens = itertools.count(1000)
@@ -340,3 +341,76 @@ def test_shutdown_brakes_and_settles():
     assert not rig.guard.settled
     rig.run(1.5)
     assert rig.guard.settled and rig.state.at_rest
+
+
+def test_an_arm_beyond_a_limit_can_only_be_jogged_back():
+    q = cell.HOME_Q_RAD.copy()
+    q[5] = 2 * np.pi + 0.05
+    rig = Rig(q)
+    rig.run(0.3)
+    for mode in ("auto", "manual"):
+        assert any(c.startswith("margin: wrist_3_joint") for c in rig.arm(mode).causes)
+    assert rig.arm("recover").ok
+
+    def jog(step):
+        s = np.array(rig.state.q_commanded_rad)
+        path = s + np.outer(np.arange(1, 9) * step, [0, 0, 0, 0, 0, 1])
+        return rig.chunk(source="manual", q_rad=path.tolist())
+
+    assert jog(+0.001).reason == "position"
+    for _ in range(60):
+        verdict = jog(-0.002)
+        assert verdict.accepted, verdict
+        rig.run(0.048)
+    assert rig.state.q_rad[5] < 2 * np.pi
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(1.0)
+    assert rig.arm("manual").ok
+
+
+def test_a_controller_that_repeats_itself_is_lost():
+    rig = armed()
+    rig.move(0.3)
+    measure, frozen = rig.robot._measure, rig.robot.feedback().controller_stamp_s
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), controller_stamp_s=frozen)
+    assert stop_cause(rig).startswith("feedback_lost")
+
+
+def test_feedback_that_is_not_finite_is_lost():
+    rig = armed()
+    measure = rig.robot._measure
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), q_rad=np.full(6, np.nan))
+    assert "not finite" in stop_cause(rig)
+
+
+def test_an_arm_that_does_not_follow_stops():
+    rig = armed()
+    rig.move(0.3)
+    measure = rig.robot._measure
+    off = np.array([0.08, 0, 0, 0, 0, 0])
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), q_rad=measure(now_s).q_rad + off)
+    assert stop_cause(rig).startswith("tracking: shoulder_pan_joint")
+
+
+def test_a_link_that_takes_nothing_is_lost():
+    rig = armed()
+    rig.robot.send = lambda *_: False
+    assert stop_cause(rig).startswith("link_lost")
+
+
+def test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is():
+    rig = Rig()
+    rig.run(0.3)
+    measure = rig.robot._measure
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), q_rad=measure(now_s).q_rad + 0.05)
+    reply = rig.arm()
+    assert not reply.ok and "controller's target 0.0500 rad from the measured pose" in " ".join(reply.causes)
+    assert rig.robot.stops == 1
+
+
+def test_the_first_set_point_is_the_controllers_target():
+    rig = Rig()
+    rig.run(0.3)
+    rig.arm()
+    first = next(p for p in rig.robot.sent if p[0] is Command.SERVO)
+    assert np.array_equal(first[3], cell.HOME_Q_RAD)

@@ -23,7 +23,7 @@ class GuardConfig:
     chunk_age_s: float = 0.100
     arming_timeout_s: float = 5.0
     first_setpoint_tolerance_rad: float = 0.02  # controller's target against measured pose
-    tracking_lag_s: float = 0.040  # commanded-to-measured delay that the tracking bound allows for
+    tracking_lag_s: float = 0.052  # set-point sent to measured position received; measured, emulated controller and motors
     streaming_sources: tuple[str, ...] = ("policy", "manual")
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10

@@ -17,11 +17,11 @@ from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
 from steadyhand.types import Mode, Reason
 from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
+from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
 from steadyhand_firmware_bridge.guard.admission import Admission
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
 
-SHELL_HEARTBEAT = "shell"
 RUNNING, NORMAL = 7, 1  # RTDE robot_mode and safety_mode
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
 LINK_REFUSALS = 3  # packages in a row that the link did not take
@@ -65,7 +65,7 @@ class Guard:
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
         self._link_refusals = 0
-        self._gripper_wanted_m: float | None = None
+        self._controller_stamp_s = self._feedback_s = float("-inf")
         self._arm_credit, self._arm_credit_s = float(ARM_FAILURES), now_s
 
     # --- one control cycle ---
@@ -74,8 +74,11 @@ class Guard:
         """Feedback, watchdogs, decisions, one package out; the state to publish."""
         self.robot.service(now_s)
         feedback = self.robot.feedback()
-        fresh = feedback is not None and now_s - feedback.stamp_s <= self.config.feedback_timeout_s
-        if feedback is not None:
+        if feedback is not None and feedback.controller_stamp_s != self._controller_stamp_s:
+            # a controller that repeats itself is a lost controller
+            self._controller_stamp_s, self._feedback_s = feedback.controller_stamp_s, feedback.stamp_s
+        fresh = feedback is not None and now_s - self._feedback_s <= self.config.feedback_timeout_s
+        if fresh:
             self.rest.update(feedback.qd_rad_s, feedback.stamp_s)
         at_rest = self._at_rest(now_s)
         self._step(gs.Cycle(self._holding(feedback, fresh, now_s), at_rest, self._snapshot()), now_s)
@@ -208,7 +211,6 @@ class Guard:
         self._drop_pending("stopped")
         self.source.clear()
         self.rest.reset()
-        self._gripper_wanted_m = None
         self._reply_arm(Reply("", False, "stopped while arming", self.state.causes()))
         if reaction is gs.Reaction.BRAKE and self.motion.plan is not None:
             self.motion.brake()
