@@ -92,8 +92,7 @@ class Loop:
             self._admit()
             if end_s is not None and (guard.settled or now_s > end_s):
                 return
-            if guard.seq % PHASE_GAIN, PHASE_STEP_S = 0.01, 10e-6  # at most 10 us a cycle: nothing that a set-point would show
-GC_CYCLES == 0 and not guard.pending:
+            if guard.seq % GC_CYCLES == 0 and not guard.pending:
                 gc.collect(1)
 
     def _next_deadline(self, now_s: float) -> None:
