@@ -26,7 +26,7 @@ class MotorModel:
     zeta: tuple[float, ...] = (0.48, 0.48, 0.48, 1.4, 1.4, 1.4)
     acceleration_limit_rad_s2: tuple[float, ...] = (23.0, 23.0, 23.0, 34.0, 34.0, 34.0)
     dead_time_s: float = 0.002
-    substep_s: float = 0.001
+    substep_s: float = 0.002
 
 
 class KinematicPlant:
