@@ -1,10 +1,11 @@
-"""Realistic policy chunks without a policy: Cartesian moves over the cell in closed loop with the gate, noise in each chunk.
+"""Realistic policy chunks without a policy: noisy Cartesian moves over the cell, in closed loop with the gate.
 
 Two kinds of source, as demonstrators are built: *timed* follows a minimum-jerk move and corrects towards it, *reactive*
 looks at position error and commanded velocity only, like a cloned policy. Each chunk answers the commanded state at its
 stamp, comes back some cycles later, and is noisy: every action by itself and the chunk as a whole, so that successive
 chunks disagree by a few milliradians. Seeded; the guard's side is `SafetyGate.admit` on the nominal control period.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -67,7 +68,15 @@ class Session:
         chunk = JointChunk(TOKEN, stamp.seq, stamp.stamp_s, f"c{stamp.seq}", source, ur5.JOINT_NAMES, period_s, q_rad)
         next_s = self.now_s + self.config.period_s
         verdict, plan = self.gate.admit(
-            chunk, self.state(), TOKEN, self.seq, self.now_s, next_s, self.plan, self.index, self.config,
+            chunk,
+            self.state(),
+            TOKEN,
+            self.seq,
+            self.now_s,
+            next_s,
+            self.plan,
+            self.index,
+            self.config,
             published=lambda seq: stamp if seq == stamp.seq else None,
         )
         self.verdicts.append(verdict)
@@ -80,15 +89,19 @@ class Session:
 def random_target(rng: np.random.Generator) -> np.ndarray:
     """(x, y, z, yaw) over tray or box, from grasp height up to 0.3 m."""
     region = (cell.TRAY, cell.BOX)[rng.integers(2)]
-    return np.array([
-        rng.uniform(region.x_min_m + 0.03, region.x_max_m - 0.03),
-        rng.uniform(region.y_min_m + 0.03, region.y_max_m - 0.03),
-        rng.choice([0.022, 0.12, rng.uniform(0.08, 0.3)]),
-        rng.uniform(-np.pi / 4, np.pi / 4),
-    ])
+    return np.array(
+        [
+            rng.uniform(region.x_min_m + 0.03, region.x_max_m - 0.03),
+            rng.uniform(region.y_min_m + 0.03, region.y_max_m - 0.03),
+            rng.choice([0.022, 0.12, rng.uniform(0.08, 0.3)]),
+            rng.uniform(-np.pi / 4, np.pi / 4),
+        ]
+    )
 
 
-def move(session: Session, target: np.ndarray, rng: np.random.Generator, reactive: bool, noise: Noise = Noise()) -> None:
+def move(
+    session: Session, target: np.ndarray, rng: np.random.Generator, reactive: bool, noise: Noise = Noise()
+) -> None:
     """One move to (x, y, z, yaw) by chunks at 20 Hz, with half a second of standing at its end."""
     start = _tool(session.state().q_commanded_rad)
     distance = np.linalg.norm(target[:3] - start[:3])

@@ -3,14 +3,15 @@
 `real_moves_refused`: share of the moving samples (max |qd_target| > 0.01 rad/s) of a real UR5 (NTNU 2013, 125 Hz, CB2)
 that break a set-point rule. Velocity, acceleration and jerk are differences taken of qd_target on the controller's
 nominal 8 ms cycle; position and self-collision (arm without tool) are those of q_target; the stop must be admissible.
-Workspace and table are left out: they belong to another cell. No1 and No3 carry PC receive times; their recorder lost two
-samples of four (gaps of 8 and 24 ms in turn), so the nominal cycle overstates their accelerations up to threefold, against
-the gate. Runs sampled at exactly 8 ms are also checked by differences of q_target (`refused_by_q_target`).
+Workspace and table are left out: they belong to another cell. No1 and No3 carry PC receive times; their recorder
+lost two samples of four (gaps of 8 and 24 ms in turn), so the nominal cycle overstates their accelerations up to
+threefold, against the gate. Runs sampled at exactly 8 ms are also checked by differences of q_target.
 The fast No3 and No6 with its abrupt cuts are reported apart: refusing those is right.
 `chunks_refused`: share of chunks refused in closed loop with the gate, from the generator in `_policy_chunks`, or of
 demonstrations given by `--demonstrations FILE.npz` (arrays `waypoints_rad` (M, H, 6), `q_commanded_rad` (M, 6),
 `episode` (M,); one chunk each 50 ms). The limits were fixed and published before (docs/limits.md).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -30,22 +31,29 @@ from steadyhand.safety_gate import SafetyGate, setpoint_differences, stop_admiss
 from steadyhand.types import Reason
 
 GOOD = (
-    "Movement_No1", "Movement_No5_Acc_slow_no_disturbance", "Movement_No5_Acc_slow_w_disturbance",
-    "Movement_No8_Singularity_Free_1", "Movement_No9_Singularity_Free_ForceSensor",
-    "Movement_No9_Singularity_Free_NoDist", "TEST",
+    "Movement_No1",
+    "Movement_No5_Acc_slow_no_disturbance",
+    "Movement_No5_Acc_slow_w_disturbance",
+    "Movement_No8_Singularity_Free_1",
+    "Movement_No9_Singularity_Free_ForceSensor",
+    "Movement_No9_Singularity_Free_NoDist",
+    "TEST",
 )
 APART = ("Movement_No3_Acc", "Movement_No6_Acc_slow_Verify_Model")
 MOVING_RAD_S = 0.01
 PERIOD_S = ur5.SERVO_PERIOD_CB3_S
 LIMIT_OF = {
-    Reason.VELOCITY: UR5_LIMITS.qd_max_rad_s, Reason.ACCELERATION: UR5_LIMITS.qdd_max_rad_s2,
+    Reason.VELOCITY: UR5_LIMITS.qd_max_rad_s,
+    Reason.ACCELERATION: UR5_LIMITS.qdd_max_rad_s2,
     Reason.JERK: UR5_LIMITS.qddd_max_rad_s3,
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     data = os.environ.get("STEADYHAND_DATA", str(common.ROOT.parent / "shared" / "data"))
-    parser.add_argument("--data", type=Path, default=Path(data), help="folder that holds ur5_ntnu_2013 (STEADYHAND_DATA)")
+    parser.add_argument(
+        "--data", type=Path, default=Path(data), help="folder that holds ur5_ntnu_2013 (STEADYHAND_DATA)"
+    )
     parser.add_argument("--moves", type=int, default=150, help="generated moves of each kind")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--load", default="otherwise idle machine", help="what else ran, for the record")
@@ -61,10 +69,16 @@ def run(args: argparse.Namespace) -> None:
     good = [real[name] for name in GOOD]
     moving, refused = sum(r["moving"] for r in good), sum(r["refused"] for r in good)
     path = common.write(
-        "gate_admission", moving + chunks["offered"], args.load, "SCHED_OTHER",
+        "gate_admission",
+        moving + chunks["offered"],
+        args.load,
+        "SCHED_OTHER",
         {
-            "real_moves_refused": refused / moving, "chunks_refused": chunks["refused"] / chunks["offered"],
-            "real_moving_samples": moving, "real": real, "chunks": chunks,
+            "real_moves_refused": refused / moving,
+            "chunks_refused": chunks["refused"] / chunks["offered"],
+            "real_moving_samples": moving,
+            "real": real,
+            "chunks": chunks,
             "goal_met": refused / moving <= 0.01 and chunks["refused"] / chunks["offered"] <= 0.01,
         },
     )
@@ -92,9 +106,13 @@ def replay(path: Path) -> dict:
     for reason, values in setpoint_differences(q, PERIOD_S).items():
         by_position |= (np.abs(values) > LIMIT_OF[reason]).any(axis=1)
     return {
-        "moving": int(moving.sum()), "refused": int(refused.sum()), "largest": largest,
+        "moving": int(moving.sum()),
+        "refused": int(refused.sum()),
+        "largest": largest,
         "refused_by_q_target": int((by_position & moving).sum()) if even else None,
-        "reasons": {reason.value: int((hit & moving).sum()) for reason, hit in by_reason.items() if (hit & moving).any()},
+        "reasons": {
+            reason.value: int((hit & moving).sum()) for reason, hit in by_reason.items() if (hit & moving).any()
+        },
     }
 
 
@@ -152,7 +170,9 @@ def _summary(sessions: list[TimedSession]) -> dict:
     verdicts = [v for s in sessions for v in s.verdicts]
     refused = [v for v in verdicts if not v.accepted]
     return {
-        "offered": len(verdicts), "refused": len(refused), "reasons": dict(Counter(v.reason for v in refused)),
+        "offered": len(verdicts),
+        "refused": len(refused),
+        "reasons": dict(Counter(v.reason for v in refused)),
         "examples": [f"{v.reason}: {v.detail}" for v in refused[:5]],
         **{
             name: common.percentiles_ms([x for s in sessions for x in getattr(s, f"{name}_s")])

@@ -7,6 +7,7 @@ in a ladder of durations. The fastest one whose set-points keep every joint with
 the path, so nothing else has to be checked anew. If none is (it cannot happen to an admitted plan, see `safety_gate`),
 the plan is run out: it ends at rest and was checked as a whole.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -104,8 +105,17 @@ def scale_to_rest(plan: Plan, index: int, limits: Limits = UR5_LIMITS) -> Stop:
     q, qd, qdd = remaining if ran_out else best
     moved = np.abs(np.diff(np.concatenate([history[-1:], q]), axis=0)).sum(axis=0)
     stopped = Plan(
-        plan.period_s, start_s, q.copy(), qd.copy(), qdd.copy(), history, before[1].copy(), before[2].copy(),
-        plan.trace_id, "stop", plan.state_seq,
+        plan.period_s,
+        start_s,
+        q.copy(),
+        qd.copy(),
+        qdd.copy(),
+        history,
+        before[1].copy(),
+        before[2].copy(),
+        plan.trace_id,
+        "stop",
+        plan.state_seq,
     )
     return Stop(stopped, len(q) * plan.period_s, moved, ran_out)
 
@@ -148,7 +158,7 @@ def stop_tail(
     period_s: float = ur5.SERVO_PERIOD_CB3_S,
     first_s: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(q, qd, qdd), each (K, 6), from a state to rest: time-optimal under the stop limits, all joints in phase if possible.
+    """(q, qd, qdd), each (K, 6), from a state to rest: time-optimal under the stop limits, in phase if possible.
 
     Samples at `first_s` (default one period) and every period after; the last one is exactly at rest.
     """

@@ -4,8 +4,9 @@ Axes follow the DH frames (`kinematics.link_transforms`). The offsets along the 
 ur_description's UR5 (shoulder 0.13585, elbow -0.1197 m; with wrist 1's 0.093 they add up to DH d4). Radii come from the
 UR5's dimension drawing (foot 149 mm across, size-3 joints about 120-130 mm, forearm tube about 100 mm, size-1 joints
 about 80-90 mm), rounded up. The fingers have one radius that contains them open. Tray and box walls are no obstacles:
-the tool must reach in; the tool's box of `limits` keeps it off the table, the table plane holds for the rest of the arm.
+the tool must reach in. The tool's box of `limits` keeps it off the table, the table plane holds for the rest.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,7 +18,19 @@ from steadyhand import cell, ur5
 _UPPER_OFFSET_M, _FOREARM_OFFSET_M = 0.13585, 0.13585 - 0.1197
 _HAND_LENGTH_M = 0.06  # flange to the fingers' roots
 
-NAMES = ("base", "shoulder", "upper_arm", "elbow", "forearm", "wrist_1", "wrist_2", "wrist_3", "hand", "fingers", "carried")
+NAMES = (
+    "base",
+    "shoulder",
+    "upper_arm",
+    "elbow",
+    "forearm",
+    "wrist_1",
+    "wrist_2",
+    "wrist_3",
+    "hand",
+    "fingers",
+    "carried",
+)
 RADII_M = np.array([0.075, 0.070, 0.065, 0.060, 0.050, 0.050, 0.045, 0.040, 0.055, 0.050])
 _ROW = {name: i for i, name in enumerate(NAMES)}
 # Pairs that can meet: neighbours share a joint, and next neighbours on offset axes cannot reach one another.
@@ -51,13 +64,24 @@ def capsule_axes(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     foot = np.zeros_like(p[:, 0])
     hand = p[:, 5] + z[:, 5] * _HAND_LENGTH_M
     tool = p[:, 5] + z[:, 5] * ur5.TOOL_LENGTH_M
-    start = (foot, p[:, 0], p[:, 0] + upper, p[:, 1] + upper, p[:, 1] + forearm, p[:, 2] + forearm, p[:, 3], p[:, 4], p[:, 5], hand)
+    start = (
+        foot,
+        p[:, 0],
+        p[:, 0] + upper,
+        p[:, 1] + upper,
+        p[:, 1] + forearm,
+        p[:, 2] + forearm,
+        p[:, 3],
+        p[:, 4],
+        p[:, 5],
+        hand,
+    )
     end = (p[:, 0], start[2], start[3], start[4], start[5], p[:, 3], p[:, 4], p[:, 5], hand, tool)
     return np.stack(start, axis=1), np.stack(end, axis=1)
 
 
 def clearances(links: np.ndarray, carried_radius_m: float | None = None) -> tuple[np.ndarray, list[tuple[str, str]]]:
-    """Signed clearances (N, P) of all pairs and the table (metres, negative = overlap), and the names of the columns."""
+    """Signed clearances (N, P) of all pairs and the table in metres, negative = overlap, and the columns' names."""
     a, b = capsule_axes(links)
     radii = RADII_M
     pairs = _PAIRS

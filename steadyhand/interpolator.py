@@ -13,6 +13,7 @@ Three fixed linear filters of the path, and no clamp; what comes out is judged b
    this 1.4 to 1.9 times.)
 3. *Stop tail* behind the last way-point: jerk-limited to rest (ruckig).
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
 """Motion limits of the gate. Every number's source and reasoning: `docs/limits.md`, written before any replay."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
@@ -9,7 +10,13 @@ from steadyhand import ur5
 from steadyhand.errors import ConfigError
 
 _JOINT_FIELDS = (
-    "q_min_rad", "q_max_rad", "qd_max_rad_s", "qdd_max_rad_s2", "qddd_max_rad_s3", "stop_qdd_rad_s2", "stop_qddd_rad_s3",
+    "q_min_rad",
+    "q_max_rad",
+    "qd_max_rad_s",
+    "qdd_max_rad_s2",
+    "qddd_max_rad_s3",
+    "stop_qdd_rad_s2",
+    "stop_qddd_rad_s3",
 )
 _SIGNED = ("q_min_rad", "q_max_rad", "tool_min_m", "tool_max_m")
 
@@ -55,8 +62,10 @@ class Limits:
                 value.setflags(write=False)
                 object.__setattr__(self, spec.name, value)
         for low, high in (
-            ("q_min_rad", "q_max_rad"), ("tool_min_m", "tool_max_m"),
-            ("stop_qdd_rad_s2", "qdd_max_rad_s2"), ("stop_qddd_rad_s3", "qddd_max_rad_s3"),
+            ("q_min_rad", "q_max_rad"),
+            ("tool_min_m", "tool_max_m"),
+            ("stop_qdd_rad_s2", "qdd_max_rad_s2"),
+            ("stop_qddd_rad_s3", "qddd_max_rad_s3"),
         ):
             if (getattr(self, low) >= getattr(self, high)).any():
                 raise ConfigError(f"limits.{low}={getattr(self, low).tolist()}: must be below limits.{high}")

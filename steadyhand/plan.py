@@ -1,4 +1,5 @@
 """A committed plan: set-points at the control period that start right after the last commanded one and end at rest."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,30 +1,24 @@
 """The gate: refuses what must not move the robot, and says why. It never clamps (I4).
 
-Why an admitted set-point has an admissible stop. A plan ends at rest and is checked as a whole, so running it out is a
-checked stop; that is enough for set-points with at most `max_stop_s` left. For earlier ones the stop is S1
-(`braking`): q(s(t)) on the same path, s' from 1 to 0. By the triangle inequality its acceleration is at most
-|q''| s'^2 + |q'| |s''| and its jerk at most |q'''| s'^3 + 3 |q''| s' |s''| + |q'| |s'''|, cycle by cycle, with the path's
-derivatives taken as the greatest of the neighbouring set-points' differences and `_MARGIN` for what lies between. If
-that keeps the limits for one profile no longer than `max_stop_s`, then `braking.scale_to_rest`, which tries the same
-profiles exactly, finds one at least as fast. All set-points are bounded at once.
+That an admitted set-point has an admissible stop is argued and checked in `stop_check`.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
-from steadyhand import braking, collision, kinematics, ur5
+from steadyhand import collision, kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand.interpolator import InterpolatorConfig, PlanRefused, build_plan
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.plan import HISTORY, Plan, Published
+from steadyhand.stop_check import setpoint_differences, stop_admissible
 from steadyhand.types import JointChunk, Mode, Reason, RobotState, Verdict
 
 MOVING_MODES = (Mode.ARMED_AUTO, Mode.ARMED_MANUAL, Mode.RECOVERING)
-_MARGIN = 1.1
 _HISTORY_TOLERANCE_RAD = 1e-9
 _UNITS = {Reason.VELOCITY: "rad/s", Reason.ACCELERATION: "rad/s2", Reason.JERK: "rad/s3"}
 
@@ -40,7 +34,13 @@ class GateConfig:
     collision_stride: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("max_age_s", "max_waypoints", "min_waypoint_period_s", "max_waypoint_period_s", "collision_stride"):
+        for name in (
+            "max_age_s",
+            "max_waypoints",
+            "min_waypoint_period_s",
+            "max_waypoint_period_s",
+            "collision_stride",
+        ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"gate.{name}={getattr(self, name)!r}: must be greater than 0")
         if self.min_waypoint_period_s > self.max_waypoint_period_s:
@@ -130,14 +130,14 @@ class SafetyGate:
         if chunk.state_seq <= last_seq:
             return refuse(Reason.OUT_OF_ORDER, f"state_seq {chunk.state_seq} after {last_seq}")
         if chunk.state_seq > state.seq:
-            return refuse(Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} not published yet, newest {state.seq}")
+            return refuse(
+                Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} not published yet, newest {state.seq}"
+            )
         if published is not None:
             answered = published(chunk.state_seq)
             if answered is None or answered.stamp_s != stamp_s:
                 says = "is not known" if answered is None else f"has stamp {answered.stamp_s}"
-                return refuse(
-                    Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} {says}, the chunk says {stamp_s}"
-                )
+                return refuse(Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} {says}, the chunk says {stamp_s}")
         return Verdict(chunk.trace_id, True)
 
     def _check_waypoints(self, chunk: JointChunk) -> None:
@@ -172,7 +172,8 @@ class SafetyGate:
             over = np.abs(values) > _limit(limits, reason)
             if over.any():
                 i, j = np.argwhere(over)[0]
-                text = f"set-point {i}: {ur5.JOINT_NAMES[j]} {values[i, j]:.3f} {_UNITS[reason]}, limit {_limit(limits, reason)[j]:g}"
+                limit = f"limit {_limit(limits, reason)[j]:g}"
+                text = f"set-point {i}: {ur5.JOINT_NAMES[j]} {values[i, j]:.3f} {_UNITS[reason]}, {limit}"
                 return refuse(Reason.CONTINUITY, f"{reason.value} at {text}") if i == 0 else refuse(reason, text)
         if plan.qd_rad_s[-1].any() or plan.qdd_rad_s2[-1].any():
             return refuse(Reason.STOP_INADMISSIBLE, "the plan does not end at rest")
@@ -182,22 +183,33 @@ class SafetyGate:
         if outside.any():
             i, axis = np.argwhere(outside)[0]
             low, high = limits.tool_min_m[axis], limits.tool_max_m[axis]
-            return refuse(Reason.WORKSPACE, f"set-point {i}: tool {'xyz'[axis]} {tool[i, axis]:.4f} m, box {low} to {high}")
-        near = collision.path_clearance(q, links, limits.min_clearance_m, self.config.collision_stride, carried_radius_m)
+            return refuse(
+                Reason.WORKSPACE, f"set-point {i}: tool {'xyz'[axis]} {tool[i, axis]:.4f} m, box {low} to {high}"
+            )
+        near = collision.path_clearance(
+            q, links, limits.min_clearance_m, self.config.collision_stride, carried_radius_m
+        )
         if near.clearance_m < limits.min_clearance_m:
             return refuse(
                 Reason.SELF_COLLISION,
                 f"set-point {near.index}: {' - '.join(near.pair)} {near.clearance_m * 1e3:.1f} mm, "
                 f"limit {limits.min_clearance_m * 1e3:.1f} mm",
             )
-        stoppable = stop_admissible(points, plan.period_s, limits)[: len(q)]
+        stoppable = stop_admissible(points, plan.period_s, limits, until_failure=True)[: len(q)]
         if not stoppable.all():
             i = int(np.argmin(stoppable))
-            return refuse(Reason.STOP_INADMISSIBLE, f"set-point {i}: no stop along the path within {limits.max_stop_s} s")
+            return refuse(
+                Reason.STOP_INADMISSIBLE, f"set-point {i}: no stop along the path within {limits.max_stop_s} s"
+            )
         return Verdict(plan.trace_id, True)
 
     def check_cycle(
-        self, commanded_s: np.ndarray, commanded_rad: np.ndarray, measured_rad: np.ndarray, measured_s: float, lag_s: float
+        self,
+        commanded_s: np.ndarray,
+        commanded_rad: np.ndarray,
+        measured_rad: np.ndarray,
+        measured_s: float,
+        lag_s: float,
     ) -> Verdict:
         """At run time: |commanded(measured_s - lag_s) - measured|, against a bound that grows with the commanded speed.
 
@@ -220,44 +232,14 @@ class SafetyGate:
         return Verdict("", True)
 
 
-def setpoint_differences(points_rad: np.ndarray, period_s: float) -> dict[Reason, np.ndarray]:
-    """Backward differences of (3 + N, 6) set-points, row i of each (N, 6) for set-point i behind the three."""
-    velocity = np.diff(points_rad, axis=0) / period_s
-    acceleration = np.diff(velocity, axis=0) / period_s
-    jerk = np.diff(acceleration, axis=0) / period_s
-    return {Reason.VELOCITY: velocity[2:], Reason.ACCELERATION: acceleration[1:], Reason.JERK: jerk}
-
-
-def stop_admissible(points_rad: np.ndarray, period_s: float, limits: Limits = UR5_LIMITS) -> np.ndarray:
-    """Whether a stop within `max_stop_s` is certain before each set-point (N,) of (3 + N, 6) points that end at rest."""
-    differences = setpoint_differences(points_rad, period_s)
-    count = len(differences[Reason.JERK])
-    moving = np.flatnonzero(np.abs(differences[Reason.VELOCITY]).max(axis=1) > 1e-9)
-    end = moving[-1] + 1 if len(moving) else 0  # set-points from here on are at rest
-    admitted = (end - np.arange(count)) * period_s <= limits.max_stop_s
-    if admitted.all():
-        return admitted
-    # what a scaled set-point sees lies within one row of its own place on the path
-    v, a, j = (maximum_filter1d(np.abs(x) * _MARGIN, 3, axis=0, mode="nearest") for x in differences.values())
-    for profile in braking.profiles(period_s)[::-1]:
-        todo = np.flatnonzero(~admitted)
-        if profile.duration_s > limits.max_stop_s or not len(todo):
-            continue
-        place = np.minimum(todo[:, None] + (profile.s_s / period_s).astype(int), count - 1)
-        sd = np.append(1.0, profile.sd[:-1])[:, None]  # s' falls: its greatest value in a cycle is that at the start
-        sdd = np.maximum(np.abs(profile.sdd_1_s), np.abs(np.append(0.0, profile.sdd_1_s[:-1])))[:, None]
-        acceleration = a[place] * sd**2 + v[place] * sdd
-        jerk = j[place] * sd**3 + 3 * a[place] * sd * sdd + v[place] * profile.jerk_1_s2
-        fits = (acceleration <= limits.qdd_max_rad_s2) & (jerk <= limits.qddd_max_rad_s3)
-        admitted[todo] = fits.all(axis=(1, 2))
-    return admitted
-
-
 def _limit(limits: Limits, reason: Reason) -> np.ndarray:
     return {
-        Reason.VELOCITY: limits.qd_max_rad_s, Reason.ACCELERATION: limits.qdd_max_rad_s2, Reason.JERK: limits.qddd_max_rad_s3
+        Reason.VELOCITY: limits.qd_max_rad_s,
+        Reason.ACCELERATION: limits.qdd_max_rad_s2,
+        Reason.JERK: limits.qddd_max_rad_s3,
     }[reason]
 
 
 def _position(joint: int, value: float, limits: Limits) -> str:
-    return f"{ur5.JOINT_NAMES[joint]} {value:.4f} rad, range {limits.q_min_rad[joint]:.4f} to {limits.q_max_rad[joint]:.4f}"
+    low, high = limits.q_min_rad[joint], limits.q_max_rad[joint]
+    return f"{ur5.JOINT_NAMES[joint]} {value:.4f} rad, range {low:.4f} to {high:.4f}"

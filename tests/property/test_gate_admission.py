@@ -1,4 +1,5 @@
-"""Whatever is proposed: it is refused with a reason, or every set-point keeps every limit. Checked independently, from q only."""
+"""Whatever is proposed: refused with a reason, or every set-point keeps every limit. Checked from q only."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,9 @@ def offer(current, index, waypoints, now_s, age_s, period_s, names=ur5.JOINT_NAM
     state = RobotState(now_s, 50, TOKEN, Mode.ARMED_AUTO, q, qd, q, qd, 0.08, 0.08, False)
     chunk = JointChunk(TOKEN, 50, now_s - age_s, "t", "policy", names, period_s, waypoints)
     answered = Published(now_s - age_s, q, qd)
-    return GATE.admit(chunk, state, TOKEN, 49, now_s, now_s + T, current, index, published=(lambda _: answered) if published else None)
+    return GATE.admit(
+        chunk, state, TOKEN, 49, now_s, now_s + T, current, index, published=(lambda _: answered) if published else None
+    )
 
 
 def assert_limits(history, q):
@@ -71,8 +74,12 @@ def hostile_waypoints(draw):
 
 @SLOW
 @given(
-    first=hostile_waypoints(), second=hostile_waypoints(), index=st.integers(0, 120), age_s=st.floats(0, 0.1),
-    period_s=st.floats(0.02, 0.1), published=st.booleans(),
+    first=hostile_waypoints(),
+    second=hostile_waypoints(),
+    index=st.integers(0, 120),
+    age_s=st.floats(0, 0.1),
+    period_s=st.floats(0.02, 0.1),
+    published=st.booleans(),
 )
 def test_refused_with_a_reason_or_within_every_limit(first, second, index, age_s, period_s, published):
     current = hold_plan(cell.HOME_Q_RAD, T, 10.0)
@@ -103,7 +110,9 @@ def test_gentle_motion_from_a_moving_plan_is_admitted_and_keeps_the_limits(seed,
 
 @SLOW
 @given(
-    row=st.integers(0, 7), column=st.integers(0, 5), value=st.sampled_from([np.nan, np.inf, -np.inf]),
+    row=st.integers(0, 7),
+    column=st.integers(0, 5),
+    value=st.sampled_from([np.nan, np.inf, -np.inf]),
     where=st.sampled_from(["q", "period", "stamp", "answered_q", "answered_qd", "current"]),
 )
 def test_nan_is_never_admitted(row, column, value, where):

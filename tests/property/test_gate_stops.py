@@ -1,4 +1,5 @@
-"""From any set-point of any admitted plan: the S1 stop stays on the path, within every limit, and ends at rest in time."""
+"""From any set-point of an admitted plan: the S1 stop stays on the path, within limits, and ends at rest in time."""
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -13,7 +14,9 @@ from steadyhand.types import JointChunk, Mode, RobotState
 
 T = 0.008
 GATE = SafetyGate()
-SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+SLOW = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 
 
 def admitted_plan(seed, count, scale):
@@ -74,7 +77,10 @@ def test_stop_from_every_setpoint_of_a_long_lively_plan(seed):
 
 
 @SLOW
-@given(qd=st.lists(st.floats(-np.pi, np.pi), min_size=6, max_size=6), qdd=st.lists(st.floats(-5, 5), min_size=6, max_size=6))
+@given(
+    qd=st.lists(st.floats(-np.pi, np.pi), min_size=6, max_size=6),
+    qdd=st.lists(st.floats(-5, 5), min_size=6, max_size=6),
+)
 def test_tail_from_any_state_ends_at_rest_within_its_limits(qd, qdd):
     q, v, a = stop_tail(cell.HOME_Q_RAD, np.array(qd), np.array(qdd))
     assert not v[-1].any() and not a[-1].any() and np.isfinite(q).all()

@@ -1,4 +1,5 @@
 """Stops end at rest, soon, on the path and within the limits."""
+
 import numpy as np
 import pytest
 
@@ -53,7 +54,9 @@ def test_first_setpoint_already_brakes():
 @pytest.mark.parametrize("index", [0, 1, 5, 20, 60, 130])
 def test_stop_keeps_the_limits(index):
     stop = scale_to_rest(moving_plan(np.array([0.5, 0.4, -0.6, 0.5, 0.3, -0.9])), index)
-    for value, limit in zip(differences(stop.plan), (UR5_LIMITS.qd_max_rad_s, UR5_LIMITS.qdd_max_rad_s2, UR5_LIMITS.qddd_max_rad_s3)):
+    for value, limit in zip(
+        differences(stop.plan), (UR5_LIMITS.qd_max_rad_s, UR5_LIMITS.qdd_max_rad_s2, UR5_LIMITS.qddd_max_rad_s3)
+    ):
         assert (value <= limit).all()
 
 

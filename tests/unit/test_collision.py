@@ -1,4 +1,5 @@
 """The capsule model agrees with geometry computed another way, and bounds whole paths soundly."""
+
 import numpy as np
 import pytest
 

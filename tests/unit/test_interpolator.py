@@ -1,4 +1,5 @@
 """Way-points become a smooth plan that starts where the robot is told to be and ends at rest."""
+
 import numpy as np
 import pytest
 
@@ -36,7 +37,9 @@ def test_uniform_motion_under_way_is_followed_exactly_and_on_time():
 
 def test_waypoint_k_is_wanted_at_stamp_plus_k_plus_1_periods():
     speed = np.full(6, 0.2)
-    plan = build_plan(chunk(line(speed, 8), stamp_s=10.0), 10.024, hold_plan(HOME, T, 10.0), 0, answered=published(qd_rad_s=speed))
+    plan = build_plan(
+        chunk(line(speed, 8), stamp_s=10.0), 10.024, hold_plan(HOME, T, 10.0), 0, answered=published(qd_rad_s=speed)
+    )
     at_waypoint_5 = round((10.3 - plan.start_s) / T)  # 0.3 s = 6 periods
     assert np.allclose(plan.q_rad[at_waypoint_5], HOME + 0.2 * (plan.start_s + at_waypoint_5 * T - 10.0), atol=1e-9)
     assert np.allclose(plan.q_rad[at_waypoint_5], line(speed)[5], atol=0.2 * T)
@@ -52,7 +55,9 @@ def test_last_waypoint_is_met_and_the_plan_ends_at_rest_there_plus_the_tail():
 
 def test_derivatives_belong_to_the_positions():
     rng = np.random.default_rng(3)
-    plan = build_plan(chunk(HOME + np.cumsum(rng.normal(0, 0.01, (8, 6)), 0)), 0.02, hold_plan(HOME, T, 0.0), 0, answered=published())
+    plan = build_plan(
+        chunk(HOME + np.cumsum(rng.normal(0, 0.01, (8, 6)), 0)), 0.02, hold_plan(HOME, T, 0.0), 0, answered=published()
+    )
     q = np.vstack([plan.history_rad[-1:], plan.q_rad])
     middle = (q[2:] - q[:-2]) / (2 * T)
     assert np.abs(middle - plan.qd_rad_s[:-1]).max() < 2e-2  # second order: jerk * T^2 / 6 at a few hundred rad/s3
@@ -105,7 +110,9 @@ def test_unknown_commanded_state_is_refused():
 
 @pytest.mark.parametrize("count", [1, 2, 64])
 def test_few_and_many_waypoints(count):
-    plan = build_plan(chunk(line(np.full(6, 0.05), count)), 0.008, hold_plan(HOME, T, 0.0), 0, UR5_LIMITS, answered=published())
+    plan = build_plan(
+        chunk(line(np.full(6, 0.05), count)), 0.008, hold_plan(HOME, T, 0.0), 0, UR5_LIMITS, answered=published()
+    )
     assert np.isfinite(plan.q_rad).all() and not plan.qd_rad_s[-1].any()
     assert len(plan) >= 22  # at least the hand-over
 

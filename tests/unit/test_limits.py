@@ -1,4 +1,5 @@
 """Limits are finite, consistent and as documented."""
+
 from dataclasses import replace
 from pathlib import Path
 

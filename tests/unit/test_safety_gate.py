@@ -1,4 +1,5 @@
 """Every refusal of the gate: its reason, and a detail that names joint, value and limit."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -136,7 +137,7 @@ def test_position_refusal():
 
 def test_self_collision_refusal():
     wide = SafetyGate(replace(UR5_LIMITS, tool_min_m=np.full(3, -2.0), tool_max_m=np.full(3, 2.0)))
-    fold = motion(lambda t: np.eye(6)[2] * 1.35 * np.clip((t / 3.5), 0, 1) ** 3 * (10 - 15 * np.clip(t / 3.5, 0, 1) + 6 * np.clip(t / 3.5, 0, 1) ** 2), 4.0)
+    fold = motion(lambda t: np.eye(6)[2] * 1.35 * np.sin(np.pi / 2 * min(t / 3.5, 1.0)) ** 4, 4.0)
     verdict = wide.check_plan(fold, fold.history_rad)
     assert verdict.reason == Reason.SELF_COLLISION.value and " mm, limit 5.0 mm" in verdict.detail
 
@@ -191,7 +192,9 @@ def test_tracking_bound_at_rest_and_moving():
     still = np.repeat(HOME[None], 20, 0)
     assert GATE.check_cycle(times, still, HOME + 0.029, times[-1], 0.01).accepted
     verdict = GATE.check_cycle(times, still, HOME + np.eye(6)[1] * 0.031, times[-1], 0.01)
-    assert verdict.reason == Reason.TRACKING.value and "shoulder_lift_joint 0.0310 rad off, bound 0.0300" in verdict.detail
+    assert (
+        verdict.reason == Reason.TRACKING.value and "shoulder_lift_joint 0.0310 rad off, bound 0.0300" in verdict.detail
+    )
     moving = HOME + np.outer(times - times[0], np.full(6, 1.0))
     lagging = moving[-1] - 0.02  # 20 ms behind
     assert GATE.check_cycle(times, moving, lagging, times[-1], 0.02).accepted
@@ -204,7 +207,11 @@ def test_refused_chunk_leaves_the_plan_in_force_and_says_why():
     current = hold_plan(HOME, T, 10.0)
     far = chunk(q_rad=np.repeat(HOME[None] + 1.0, 8, 0))
     verdict, plan = GATE.admit(far, STATE, TOKEN, -1, 10.0, 10.008, current, 0)
-    assert plan is None and verdict.reason in (Reason.ACCELERATION.value, Reason.CONTINUITY.value, Reason.VELOCITY.value)
+    assert plan is None and verdict.reason in (
+        Reason.ACCELERATION.value,
+        Reason.CONTINUITY.value,
+        Reason.VELOCITY.value,
+    )
     outside = chunk(q_rad=np.repeat(HOME[None] + 9.0, 8, 0))
     verdict, plan = GATE.admit(outside, STATE, TOKEN, -1, 10.0, 10.008, current, 0)
     assert plan is None and verdict.reason == Reason.POSITION.value and "way-point 0" in verdict.detail
