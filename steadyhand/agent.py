@@ -87,6 +87,7 @@ class Agent:
         self._brake: trajectory.Trajectory | None = None
         self._refused_in_a_row = 0
         self._gripper: Gripper | None = None
+        self._gripper_phase: Phase | None = None
         self._gripper_sent_s = -math.inf
         self._used_points: set[int] = set()
         self._latencies_s: deque[float] = deque(maxlen=LATENCIES_KEPT)
@@ -285,6 +286,8 @@ class Agent:
 
     def _apply(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
+        if self._executor.run.phase is not self._gripper_phase:
+            self._gripper, self._gripper_phase = None, self._executor.run.phase  # no command outlives its phase
         if motion.gripper_m is not None:
             self._gripper = Gripper(state.token, motion.gripper_m, self._trace_id("g"))
             self._gripper_sent_s = -math.inf

@@ -41,6 +41,7 @@ class EstimatorConfig:
     yaw_std_rad: float = described(0.06, "standard deviation of a measured yaw", "rad", 0.001, 1.0)
     measurement_std_min_m: float = described(0.002, "a detection is never trusted better than this", "m", 1e-4, 0.05)
     median_window: int = described(5, "images of the median; odd; its delay is half of it", "", 1, 15)
+    grasp_s: float = described(0.25, "the width is that of a grasp for this long: closing fingers pass it", "s", 0.0, 2.0)
     camera_x_m: float = described(1.05, "camera position in base_link", "m", -2.0, 2.0)
     camera_y_m: float = described(-0.10, "camera position in base_link", "m", -2.0, 2.0)
     camera_z_m: float = described(0.85, "camera position in base_link", "m", 0.2, 3.0)
@@ -91,6 +92,7 @@ class Estimator:
         self._lost = True
         self._robot: RobotState | None = None
         self._holding = False
+        self._verified_s = math.inf  # since when the width has been that of a grasp
 
     # -- inputs ------------------------------------------------------------------------------------------------------
     def on_robot(self, state: RobotState) -> None:
@@ -99,7 +101,9 @@ class Estimator:
             self._refuse("detection_invalid", state.stamp_s, "robot state is not finite")
             return
         self._robot = state
-        holding = skills.grasp_verified(state.gripper_width_m, state.gripper_commanded_m < 0.02)
+        verified = skills.grasp_verified(state.gripper_width_m, state.gripper_commanded_m < 0.02)
+        self._verified_s = min(self._verified_s, state.stamp_s) if verified else math.inf
+        holding = state.stamp_s - self._verified_s >= self.config.grasp_s
         if holding and not self._holding:
             tool = self._tool_m()
             self._tracks = [

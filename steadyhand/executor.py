@@ -42,6 +42,7 @@ class Phase(str, enum.Enum):
     DONE = "done"
 
 
+WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
 POLICY_PHASES = frozenset({Phase.PICK, Phase.PLACE})
 
 
@@ -61,6 +62,7 @@ class ExecutorConfig:
     tray_empty_s: float = described(1.0, "the tray is seen empty for this long before it counts as empty", "s", 0.2, 10.0)
     blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
     target_age_max_s: float = described(1.5, "object unmeasured (the gripper hides it) during the approach", "s", 0.2, 5.0)
+    target_age_limit_s: float = described(6.0, "object unmeasured at all, back-off included", "s", 0.5, 30.0)
     target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
     arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
     diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
@@ -105,6 +107,7 @@ class Run:
     seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
     empty_since_s: float | None = None
     steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
+    last_width_m: float = 0.0
     last_grip: str = ""
     grasp_z_m: float = 0.0
     code: Code | None = None
@@ -154,7 +157,7 @@ class Executor:
         """Watch the fingers at the rate of the states: an object lost on the way is a failure at once."""
         run = self.run
         if self.carrying and run.phase not in (Phase.RELEASE, Phase.DIAGNOSE, Phase.DONE):
-            run.steady = 0 if self._holds(state) else run.steady + 1
+            run.steady = 0 if self._between_fingers(state) else run.steady + 1
             if run.steady >= 3:
                 self.fail("grasp_lost", state, f"width {state.gripper_width_m * 1e3:.1f} mm while carrying")
 
@@ -182,7 +185,7 @@ class Executor:
         run = self.run
         if run.phase in (Phase.DIAGNOSE, Phase.DONE):
             return
-        carrying = self.carrying and name != "grasp_lost" and self._holds(state)
+        carrying = self.carrying and name != "grasp_lost" and self._between_fingers(state)
         run.consecutive += 1
         l3 = run.consecutive >= self.config.failures_max
         chosen = None if l3 else recovery.choose(name, carrying, run.tried)
@@ -302,7 +305,9 @@ class Executor:
             run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
         motion = self._follow(state, gripper_m=self._grip(0.0))
         elapsed = state.stamp_s - run.entered_s
-        run.steady = run.steady + 1 if self._holds(state) else 0
+        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass the width of a grasp
+        run.last_width_m = state.gripper_width_m
+        run.steady = run.steady + 1 if resting and self._holds(state) else 0
         if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
             run.place = planner.plan_place(estimate, self.used_points)
             self._enter(Phase.LIFT, state)
@@ -364,10 +369,10 @@ class Executor:
         run = self.run
         if run.path is None:
             if not self._still(state):
-                return self._braking(state)
+                return replace(self._braking(state), gripper_m=self._grip(0.0) if run.place else None)
             run.path = self._straight_up(state, self.config.clear_z_m)
         motion = self._then(state, run.after_back_off)
-        opening = None if run.place else self._grip(self.plan_config.opening_m)
+        opening = self._grip(0.0 if run.place else self.plan_config.opening_m)
         return replace(motion or self._follow(state), gripper_m=opening)
 
     def _blind(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -404,7 +409,8 @@ class Executor:
         """Keep the target on its object while it is measured; fail when it is gone or has moved away."""
         run, plan = self.run, self.run.pick
         o = next((o for o in estimate.objects if o.object_id == plan.object_id), None) if estimate else None
-        if o is None or o.age_s > self.config.target_age_max_s:
+        hidden_s = min(o.age_s, state.stamp_s - run.entered_s) if o else 0.0  # since this approach began
+        if o is None or hidden_s > self.config.target_age_max_s or o.age_s > self.config.target_age_limit_s:
             self.fail("target_lost", state, "track ended" if o is None else f"unmeasured for {o.age_s:.2f} s")
             return
         moved = float(np.linalg.norm(o.position_m[:2] - plan.target.position_m[:2]))
@@ -476,3 +482,8 @@ class Executor:
 
     def _holds(self, state: RobotState) -> bool:
         return skills.grasp_verified(state.gripper_width_m, self._closed(state))
+
+    @staticmethod
+    def _between_fingers(state: RobotState) -> bool:
+        """An object by the measured width alone: fingers told to open may still hold one."""
+        return skills.grasp_verified(state.gripper_width_m, True)
