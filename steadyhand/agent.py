@@ -295,7 +295,9 @@ class Agent:
             self._pending = None  # its reply would answer an older state than this chunk
             self._brake = None
             self._send(motion.waypoints_rad, state, "planner")
-        elif motion.policy_target is not None and self._pending is None:
+        elif motion.policy_target is not None:
+            if self._pending is not None:  # a whole period without a reply: it could only be late
+                self._raise("policy_timeout", inputs.now_s, self._pending.request.observation_id)
             self._ask(motion, inputs)
 
     def _ask(self, motion: Motion, inputs: Inputs) -> None:
