@@ -41,7 +41,8 @@ class AgentConfig:
 
 
 LATENCIES_KEPT = 100_000
-BRAKE_AFTER_S = 0.07  # no chunk sent for this long in a policy phase: the agent brakes, before the guard's 100 ms
+# No chunk sent, or none but refused ones, for this long in a policy phase: the agent brakes, before the guard's 100 ms.
+BRAKE_AFTER_S = 0.07
 
 
 @dataclass
@@ -84,6 +85,7 @@ class Agent:
         self._next_tick_s = -math.inf
         self._last_reply_s = -math.inf  # stamp of the last usable reply
         self._last_sent_s = -math.inf  # stamp of the newest state when the last chunk was sent
+        self._standing: deque[tuple[str, float]] = deque(maxlen=16)  # chunks sent and not refused: trace id, stamp
         self._brake: trajectory.Trajectory | None = None
         self._refused_in_a_row = 0
         self._gripper: Gripper | None = None
@@ -256,6 +258,7 @@ class Agent:
             elif verdict.accepted:
                 self._refused_in_a_row = 0
             else:
+                self._standing = deque((s for s in self._standing if s[0] != verdict.trace_id), maxlen=16)
                 self._refused_in_a_row += 1
                 self.counters[f"refused_{verdict.reason}"] += 1
 
@@ -364,12 +367,13 @@ class Agent:
             executor.fail("policy_unavailable", state, f"no usable reply for {self.config.policy_outage_s:.1f} s")
 
     def _keep_braking(self, new: bool) -> None:
-        """A policy phase without replies brakes by itself, before the guard must."""
+        """A policy phase without replies, or with refused ones, brakes by itself before the guard must."""
         state = self._state
         if not new or self._executor.run.phase not in POLICY_PHASES or self._chunk is not None:
             return
         moving = bool(np.abs(state.qd_commanded_rad_s).max() > 0.02)
-        if moving and state.stamp_s - self._last_sent_s > BRAKE_AFTER_S:
+        standing_s = self._standing[-1][1] if self._standing else -math.inf
+        if moving and state.stamp_s - standing_s > BRAKE_AFTER_S:
             self._send_brake(state)
 
     def _send_brake(self, state: RobotState) -> None:
@@ -396,6 +400,7 @@ class Agent:
             state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, PERIOD_S, waypoints_rad
         )
         self._last_sent_s = self._state.stamp_s
+        self._standing.append((trace_id, self._state.stamp_s))
         self.counters[f"chunks_{source}"] += 1
         self._record("chunk", state.stamp_s, trace_id=trace_id, observation_id=observation_id, source=source,
                      phase=self._executor.run.phase.value, state_seq=state.seq, q_last_rad=waypoints_rad[-1])

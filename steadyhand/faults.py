@@ -37,7 +37,7 @@ class FaultRow:
     test: str
 
 
-_AGENT = "tests/unit/test_agent.py::"
+_AGENT = "tests/scenario/test_agent.py::"
 _PROPERTY = "tests/property/test_agent_states.py::"
 _SCENARIO = "tests/scenario/test_clear_tray.py::"
 _ESTIMATOR = "tests/unit/test_estimator.py::"

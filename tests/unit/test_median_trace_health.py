@@ -1,0 +1,82 @@
+"""Small parts: the median, the trace and health with hysteresis."""
+import json
+
+import numpy as np
+import pytest
+
+from steadyhand.health import Component, HealthConfig, Level
+from steadyhand.median_filter import PoseMedian, wrap_quarter_turn
+from steadyhand.trace import Record, TraceBuffer, encode
+
+
+def test_two_wild_samples_of_five_change_nothing():
+    median = PoseMedian(5)
+    for x in (0.50, 0.50, 0.50, 0.90, 0.10):
+        position, yaw = median.add([x, 0.0, 0.02], 0.1)
+    assert position[0] == 0.50 and yaw == pytest.approx(0.1)
+
+
+def test_the_median_of_angles_knows_the_seam():
+    median = PoseMedian(5)
+    for yaw in (np.pi / 4 - 0.01, -np.pi / 4 + 0.01, np.pi / 4 - 0.02, -np.pi / 4 + 0.02, np.pi / 4):
+        _, middle = median.add([0, 0, 0], yaw)
+    assert abs(wrap_quarter_turn(middle - np.pi / 4)) < 1e-9
+
+
+def test_the_delay_of_a_ramp_is_the_published_one():
+    median = PoseMedian(5)
+    for i in range(10):
+        position, _ = median.add([float(i), 0, 0], 0.0)
+    assert 9 - position[0] == median.delay_samples == 2
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 0, 0], [np.inf, 0, 0], [0, 0]])
+def test_the_median_refuses_what_is_not_a_pose(bad):
+    with pytest.raises(ValueError, match="finite"):
+        PoseMedian(5).add(bad, 0.0)
+
+
+@pytest.mark.parametrize("window", [0, 2, -1])
+def test_the_window_is_odd(window):
+    with pytest.raises(ValueError, match=f"window = {window}"):
+        PoseMedian(window)
+
+
+@pytest.mark.parametrize("yaw", np.linspace(-7, 7, 57))
+def test_wrapping_keeps_the_orientation(yaw):
+    wrapped = wrap_quarter_turn(yaw)
+    assert -np.pi / 4 < wrapped <= np.pi / 4 + 1e-12
+    assert np.cos(4 * wrapped) == pytest.approx(np.cos(4 * yaw)) and np.sin(4 * wrapped) == pytest.approx(np.sin(4 * yaw), abs=1e-9)
+
+
+def test_a_record_is_one_json_line_whatever_it_holds():
+    line = encode(Record("chunk", 1.5, {"q": np.arange(3.0), "n": np.int64(3), "bad": float("nan"), "who": Level.OK, "x": None}))
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    body = json.loads(line)
+    assert body["q"] == [0.0, 1.0, 2.0] and body["bad"] == "nan" and body["kind"] == "chunk" and body["x"] is None
+
+
+def test_the_trace_drops_the_oldest_and_counts():
+    buffer = TraceBuffer(capacity=3)
+    for i in range(5):
+        buffer.put(Record("phase", float(i)))
+    stamps = [json.loads(line)["stamp_s"] for line in buffer.take().splitlines()]
+    assert stamps == [2.0, 3.0, 4.0] and buffer.dropped == 2 and buffer.written == 3
+    assert buffer.take() == b""
+
+
+def test_health_gets_worse_and_better_only_after_a_streak():
+    c = Component("policy", HealthConfig(misses=3, hits=2))
+    c.report(Level.OK, "", 0.0)
+    levels = []
+    for level in (Level.ERROR, Level.ERROR, Level.OK, Level.ERROR, Level.ERROR, Level.ERROR, Level.OK, Level.OK):
+        c.report(level, "", 0.0)
+        levels.append(c.level(0.0))
+    assert levels == [Level.OK] * 5 + [Level.ERROR, Level.ERROR, Level.OK]
+
+
+def test_silence_is_stale():
+    c = Component("guard", HealthConfig(stale_after_s=1.0))
+    assert c.level(0.0) is Level.STALE
+    c.report(Level.OK, "", 0.0)
+    assert c.level(1.0) is Level.OK and c.level(1.1) is Level.STALE
