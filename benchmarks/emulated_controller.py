@@ -20,7 +20,7 @@ import time
 import numpy as np
 
 from benchmarks import common
-from steadyhand.protocols import Command, ProgramState
+from steadyhand.protocols import ALIVE, Command, ProgramState
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge import urscript
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
@@ -30,6 +30,7 @@ SETPOINT = (
     *(f"input_int_register_{i}" for i in range(24, 28)), *(f"input_double_register_{i}" for i in range(24, 30)),
 )  # fmt: skip
 TOKEN, PERIOD_S, AMPLITUDE_RAD, FREQUENCY_HZ = 99, 0.008, 0.15, 0.5
+TRIES = 4  # a run in which the load kept us from a heartbeat for 40 ms is counted, not used
 DRIVER = urscript.ProgramConfig(servo_lookahead_s=0.03, servo_gain=2000.0)
 
 
@@ -53,7 +54,7 @@ class Run:
         self.starved = self.stopped_s is not None  # the load kept us from a heartbeat for 40 ms
         while self.stopped_s is None and time.monotonic() < last_s + 2.0:
             self._service(time.monotonic() + 0.001)
-        self.silence_s = None if self.starved or self.stopped_s is None else self.stopped_s - last_s
+        self.silence_s = math.inf if self.stopped_s is None else self.stopped_s - last_s
         self.client.close()
 
     def _wait(self):
@@ -84,13 +85,11 @@ class Run:
             self.moved.append((now_s, sample.values["actual_q"][0]))
             state = sample.values["output_int_register_24"]
             self.servoing |= state == ProgramState.SERVOING  # before that the register shows the program before ours
-            if self.servoing and state == ProgramState.STOPPED_HEARTBEAT and self.stopped_s is None:
+            if self.servoing and state not in ALIVE and self.stopped_s is None:
                 self.stopped_s = now_s
 
-    def lag_ms(self) -> float | None:
-        """Shift of least squared difference between what was sent and what was measured; None for a starved run."""
-        if self.starved:
-            return None
+    def lag_ms(self) -> float:
+        """Shift of least squared difference between what was sent and what was measured."""
         sent, moved = np.array(self.sent), np.array(self.moved)
         at = moved[(moved[:, 0] > sent[0, 0] + 1.5) & (moved[:, 0] < sent[-1, 0])]
         shifts = np.arange(0.0, 0.2, 0.0005)
@@ -116,7 +115,16 @@ def measure(generation: str, seconds: float) -> tuple[dict, int]:
         if "ready" not in process.stdout.readline():
             raise RuntimeError(f"the controller did not start on {host}")
         cpu_s, wall_s = _cpu_s(process.pid), time.monotonic()
-        runs = [Run(host, hz, config, seconds) for config in (DRIVER, urscript.ProgramConfig())]
+        runs, starved = [], 0
+        for config in (DRIVER, urscript.ProgramConfig()):
+            for _ in range(TRIES):
+                runs.append(Run(host, hz, config, seconds))
+                if not runs[-1].starved:
+                    break
+                starved += 1
+                runs.pop()
+            else:
+                raise RuntimeError(f"{TRIES} runs in a row were starved of a heartbeat: the machine is too busy to measure on")
         share = (_cpu_s(process.pid) - cpu_s) / (time.monotonic() - wall_s)
     finally:
         process.stdin.close()
@@ -125,10 +133,10 @@ def measure(generation: str, seconds: float) -> tuple[dict, int]:
         except subprocess.TimeoutExpired:
             process.kill()
     intervals = np.concatenate([np.diff(r.received) for r in runs])
-    figures = {f"interval_{k}": v for k, v in common.percentiles_ms(intervals).items()} | {
+    figures = {"starved_runs": starved} | {f"interval_{k}": v for k, v in common.percentiles_ms(intervals).items()} | {
         "missed": sum(r.client.counters.missed for r in runs), "cpu_share": round(share, 4),
         "lag_driver_parameters_ms": runs[0].lag_ms(), "lag_ours_ms": runs[1].lag_ms(),
-        "silence_to_stopped_ms": [None if r.silence_s is None else round(r.silence_s * 1e3, 1) for r in runs],
+        "silence_to_stopped_ms": [round(r.silence_s * 1e3, 1) for r in runs],
     }  # fmt: skip
     return figures, len(intervals)
 
