@@ -306,6 +306,19 @@ def test_every_output_field_has_a_value_of_its_type(robot):
         struct.pack(">" + code, *([value] if count == 1 else value)), name
 
 
+def test_the_tool_is_shown_where_the_joints_put_it(robot):
+    """Pose and speed of every cycle, target and actual: the speed is the difference of the poses."""
+    robot.start_program(MOVE)
+    until(robot, lambda: speed(robot) > 0.5)
+    for which in ("actual", "target"):
+        before = np.array(OUTPUTS[f"{which}_TCP_pose"][1](robot))
+        robot.step()
+        after = np.array(OUTPUTS[f"{which}_TCP_pose"][1](robot))
+        shown = np.array(OUTPUTS[f"{which}_TCP_speed"][1](robot))
+        assert np.linalg.norm(shown[:3]) > 0.1
+        assert (after - before)[:3] / 0.008 == pytest.approx(shown[:3], abs=0.02)
+
+
 def test_safety_bits():
     assert safety_status_bits(SafetyMode.NORMAL) == 1
     assert safety_status_bits(SafetyMode.PROTECTIVE_STOP) == 1 << 2 | 1 << 10
