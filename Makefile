@@ -30,6 +30,14 @@ test: setup
 test-fast: setup
 	@$(PY) -m pytest tests/unit tests/property $(ARGS)
 
+# What needs neither PyBullet, ROS nor an inference engine, on another Python (PYTHON_CORE=python3.12).
+PYTHON_CORE ?= python3.12
+CORE_VENV := .venv-core
+test-core:
+	@[ -x $(CORE_VENV)/bin/python ] || $(PYTHON_CORE) -m venv $(CORE_VENV)
+	@$(CORE_VENV)/bin/python -m pip install $(PIP_QUIET) -r requirements/core.txt -r requirements/test.txt
+	@STEADYHAND_TEST_CORE=1 $(CORE_VENV)/bin/python -m pytest tests/unit tests/property -q -p no:cacheprovider $(ARGS)
+
 test-train: setup-train
 	@PYTHONPATH=$(PYTHONPATH_SOURCES) $(TRAIN_VENV)/bin/python -m pytest tests -m train $(ARGS)
 
@@ -90,4 +98,4 @@ clean:
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) $(TRITON_VENV) $(TRAIN_VENV)
+	rm -rf $(VENV) $(TRITON_VENV) $(TRAIN_VENV) $(CORE_VENV)

@@ -1,5 +1,9 @@
-"""Every test process gets its own slot before anything reads it."""
+"""Every test process gets its own slot before anything reads it. `STEADYHAND_TEST_CORE=1` leaves out the test files
+whose imports this environment lacks (another Python without simulator, ROS or inference engine), and names them."""
+import ast
+import importlib.util
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +17,48 @@ def own_slot(tmp_path_factory):
     os.environ["ROS_DOMAIN_ID"] = str(20 + worker_slot())
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ["STEADYHAND_OUT"] = str(tmp_path_factory.mktemp("out"))
+
+
+ROOT = Path(__file__).parents[1]
+OPTIONAL = ("pybullet", "rclpy", "onnxruntime", "tritonclient", "rosbags", "gymnasium", "torch", "rtde_receive", "psutil")
+left_out = []
+
+
+def _imports(path: Path, seen: set[Path]) -> set[str]:
+    """Top-level names that a file imports, through the project's own modules."""
+    if path in seen:
+        return set()
+    seen.add(path)
+    found = set()
+    for item in ast.walk(ast.parse(path.read_text(), str(path))):
+        modules = []
+        if isinstance(item, ast.Import):
+            modules = [a.name for a in item.names]
+        elif isinstance(item, ast.ImportFrom) and item.level == 0:
+            modules = [item.module, *(f"{item.module}.{a.name}" for a in item.names)]
+        for module in modules:
+            found.add(module.split(".")[0])
+            spec = None
+            if module.split(".")[0].startswith(("steadyhand", "tests", "benchmarks", "policies")):
+                try:
+                    spec = importlib.util.find_spec(module)
+                except (ImportError, AttributeError):
+                    spec = None
+            if spec and spec.origin and spec.origin.endswith(".py"):
+                found |= _imports(Path(spec.origin), seen)
+    return found
+
+
+def pytest_ignore_collect(collection_path, config):
+    if os.environ.get("STEADYHAND_TEST_CORE") != "1" or collection_path.suffix != ".py":
+        return None
+    missing = {n for n in _imports(collection_path, set()) if n in OPTIONAL and importlib.util.find_spec(n) is None}
+    if missing:
+        left_out.append(f"{collection_path.name} (needs {', '.join(sorted(missing))})")
+        return True
+    return None
+
+
+def pytest_terminal_summary(terminalreporter):
+    if left_out:
+        terminalreporter.write_line(f"not on this Python: {'; '.join(left_out)}")
