@@ -1,7 +1,9 @@
 """Our RTDE and dashboard clients against a controller that misbehaves; the good case is in test_ur_ports."""
+import fcntl
 import os
 import socket
 import struct
+import termios
 import time
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 from steadyhand.errors import ConfigError, ProtocolError, RobotError
 from steadyhand_firmware_bridge.dashboard import DashboardClient
-from steadyhand_firmware_bridge.rtde import Phase, RtdeClient, RtdeConfig
+from steadyhand_firmware_bridge.rtde import MAX_READ, Phase, RtdeClient, RtdeConfig
 from steadyhand_firmware_bridge.rtde_wire import Framer, Recipe, package, parse_setup_reply
 from tests.ur_bench import HOST, Bench
 
@@ -95,19 +97,19 @@ def test_newest_state_wins_and_holes_are_counted(peer):
 def test_what_piled_up_during_a_freeze_is_drained_in_one_poll(peer):
     """Else the second poll would hand over a state of long ago as if just received."""
     peer.handshake()
-    peer.accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-    states = [package(ord("U"), struct.pack(">B7d", 1, 0.008 * k, *range(6))) for k in range(1, 2001)]
-    peer.say(b"".join(states))
-    peer.poll_until(lambda: peer.samples)
-    for _ in range(50):
-        if peer.samples[-1].values["timestamp"] == pytest.approx(16.0):
+    states = b"".join(package(ord("U"), struct.pack(">B7d", 1, 0.008 * k, *range(6))) for k in range(1, 1101))
+    assert len(states) > MAX_READ
+    peer.say(states)
+    waiting = bytearray(4)
+    for _ in range(500):  # until the kernel has it all
+        fcntl.ioctl(peer.client.fileno(), termios.FIONREAD, waiting)
+        if struct.unpack("i", waiting)[0] == len(states):
             break
-        sample = peer.client.poll(peer.now_s)  # the kernel may need a moment to hand over 120 kB
-        peer.samples += [sample] if sample else []
-    assert peer.samples[-1].values["timestamp"] == pytest.approx(16.0)
-    assert len(peer.samples) < 10
-    assert peer.client.counters.missed == 0
+        time.sleep(0.001)
+    assert peer.client.poll(peer.now_s).values["timestamp"] == pytest.approx(1100 * 0.008)
     assert peer.client.poll(peer.now_s) is None
+    assert peer.client.counters.received == 1100
+    assert peer.client.counters.missed == 0
 
 
 def test_late_states_are_counted(peer):

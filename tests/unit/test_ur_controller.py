@@ -177,6 +177,15 @@ def test_emergency_stop_ends_without_power(robot):
     until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
 
 
+def test_power_off_while_moving_ends_the_program(robot):
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.5)
+    robot.power_off()
+    until(robot, lambda: stopped(robot), 3)
+    assert speed(robot) == 0.0
+    assert not robot.start_program(MOVE)
+
+
 def test_a_motion_commanded_in_the_cycle_of_a_stop_waits(robot):
     robot.start_program("def p():\n  protective_stop()\n  speedj([0.5,0,0,0,0,0], 4.0, 1.0)\nend\n")
     for _ in range(20):

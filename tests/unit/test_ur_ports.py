@@ -102,6 +102,7 @@ HOSTILE = {
     "empty data": struct.pack(">HB", 3, ord("U")),
     "outputs without a frequency": struct.pack(">HBH", 5, ord("V"), 2) + struct.pack(">HB", 6, ord("O")) + b"abc",
     "http": b"GET / HTTP/1.1\r\nHost: robot\r\n\r\n",
+    "flood of requests": struct.pack(">HB", 3, ord("v")) * 1000,
     "too many names": struct.pack(">HB", 3 + 3000, ord("I")) + b"a," * 1500,
     "NaN": struct.pack(">HB", 24 + 3, ord("I")) + b"input_double_register_30"
     + struct.pack(">HBBd", 12, ord("U"), 1, float("nan")),

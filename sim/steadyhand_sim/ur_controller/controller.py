@@ -24,6 +24,7 @@ from steadyhand_sim.ur_controller.registers import Bank
 
 ProgramFactory = Callable[[str, Mapping[str, Callable[..., Any]], float, Callable[[str], None]], Any]
 MAX_MESSAGES = 500
+SLIDER_TIME_S = 0.1  # the speed slider acts within this time, not with a jolt
 
 
 def urscript_program(source: str, builtins: Mapping[str, Any], steptime_s: float, log: Callable[[str], None]) -> Any:
@@ -136,16 +137,16 @@ class URController(PendantMixin):
             self._end_program()
 
     def _move(self, dt_s: float) -> None:
-        if self.robot_mode is not RobotMode.RUNNING:
+        if self.robot_mode is RobotMode.RUNNING:
+            change = dt_s / SLIDER_TIME_S
+            self.speed_scaling += float(np.clip(self.speed_slider - self.speed_scaling, -change, change))
+            try:
+                self.target = self.motion.step(self.target, dt_s, max(self.speed_scaling, 1e-3))
+            except (SteadyhandError, ValueError) as error:
+                self.protective_stop(f"motion cannot go on: {error}")
+                self.target = self.motion.step(self.target, dt_s, 1.0)
+        else:
             self.motion = Hold()
-            return
-        change = 1.0 * dt_s / 0.1  # the slider acts within 0.1 s, not with a jolt
-        self.speed_scaling += float(np.clip(self.speed_slider - self.speed_scaling, -change, change))
-        try:
-            self.target = self.motion.step(self.target, dt_s, max(self.speed_scaling, 1e-3))
-        except (SteadyhandError, ValueError) as error:
-            self.protective_stop(f"motion cannot go on: {error}")
-            self.target = self.motion.step(self.target, dt_s, 1.0)
         if self.motion.done:
             if self.runtime_state is RuntimeState.PAUSING:
                 self.runtime_state = RuntimeState.PAUSED

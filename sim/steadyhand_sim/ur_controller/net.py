@@ -12,7 +12,7 @@ from typing import Protocol
 
 from steadyhand.errors import ProtocolError, RobotError
 
-MAX_READ = 65536
+MAX_READ = 8192  # one turn of one client: bounds how long a flood can keep the loop from its next cycle
 MAX_OUTGOING = 262144  # a client that does not read loses packages beyond this, never our time
 SEND_BUFFER = 65536  # in the kernel: seconds of states, not minutes, for a client that stopped reading
 MAX_CLIENTS = 32  # per port

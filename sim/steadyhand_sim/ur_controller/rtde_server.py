@@ -19,6 +19,7 @@ from steadyhand_sim.ur_controller.rtde_fields import INPUT_TYPES, OUTPUTS, TYPES
 HEADER = struct.Struct(">HB")
 MAX_NAMES = 2048  # bytes, RTDE guide
 MAX_INPUT_RECIPES = 255
+MAX_REQUESTS_A_READ = 64  # a handshake has fewer than ten
 V, GET_VERSION, TEXT, DATA, SET_OUTPUTS, SET_INPUTS, START, PAUSE = b"VvMUOISP"
 PORT = 30004
 
@@ -90,7 +91,7 @@ class RtdeSession:
     def received(self, data: bytes) -> None:
         """Cut into packages and answer each."""
         self._buffer += data
-        start = 0
+        start = requests = 0
         while len(self._buffer) - start >= HEADER.size:
             size, kind = HEADER.unpack_from(self._buffer, start)
             if size < HEADER.size:
@@ -101,6 +102,9 @@ class RtdeSession:
                 break
             payload = bytes(self._buffer[start + HEADER.size : start + size])
             start += size
+            requests += kind != DATA
+            if requests > MAX_REQUESTS_A_READ:
+                raise ProtocolError("flood of RTDE requests")
             self._answer(kind, payload)
         del self._buffer[:start]
 
