@@ -16,6 +16,7 @@ from steadyhand_sim.motor_model import MotorModel, MotorParameters
 from steadyhand_sim.snapshot import Snapshot
 
 JOINT_TORQUE_NM = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0)  # UR5 size 3 and size 1 joints, largest torque
+CONTACT_DISTANCE_M = 1e-3
 BRAKE_TORQUE_NM = (330.0,) * ur5.DOF
 
 
@@ -228,6 +229,7 @@ class World:
         touched = {
             contact[2] for joint in self.gripper.joints
             for contact in self._p.getContactPoints(bodyA=self._robot, linkIndexA=joint)
+            if contact[8] < CONTACT_DISTANCE_M  # Bullet also lists pairs that are merely near
         }
         return np.array([body in touched for body in self._cubes], dtype=bool)
 
