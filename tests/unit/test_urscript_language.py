@@ -132,6 +132,24 @@ def test_functions_defaults_names_and_recursion():
     assert (values["x"], values["y"], values["z"]) == ([1, 2], [4, 5], 3628800)
 
 
+def test_return_without_a_value_ends_the_function():
+    values = finished("a = 0\ndef f(x):\n if x:\n  return\n end\n a = 1\n return end\nf(True)\nb = a\nf(False)")
+    assert (values["b"], values["a"]) == (0, 1)
+
+
+def test_limits_are_exact():
+    assert finished("x = " + " + ".join(["1"] * 100))["x"] == 100
+    with pytest.raises(ScriptError, match="100 operators"):
+        Machine("x = " + " + ".join(["1"] * 101), {})
+    full = ", ".join(["0"] * 4095)
+    assert len(finished(f"x = [{full}, 1]")["x"]) == 4096
+    assert "list of more" in failed(f"x = [{full}, 1, 2]").reason
+    text = "a" * 65_535
+    assert finished(f'x = "{text}" + "b"')["x"] == text + "b"
+    assert "limit 65536" in failed(f'x = "{text}" + "bc"').reason
+    assert "outside of 0..1" in failed("x = [1, 2][2]").reason
+
+
 def test_endless_recursion_is_refused():
     assert "calls within one another" in failed("def f():\n f()\nend\nf()").reason
 
