@@ -12,6 +12,7 @@ from rich.table import Table
 from steadyhand import cell
 from steadyhand.slot import current_slot
 from steadyhand_cli.job import JobConfig, JobProgress, run_job
+from steadyhand_ros.launch_runner import parse_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -19,12 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the scene (0)")
     parser.add_argument("--no-triton", action="store_true", help="serve the policy in process only")
     parser.add_argument("--no-stop", action="store_true", help="leave out the operator stop in the middle")
+    parser.add_argument("arguments", nargs="*", metavar="name:=value", help="arguments of launch/ur5.launch.xml")
     parser.add_argument("--view", action="store_true", help="write a GIF and a PNG strip of the run to out/run/")
 
 
 def run(args: argparse.Namespace) -> int:
     config = JobConfig(
-        cubes=args.cubes, seed=args.seed, triton=not args.no_triton, operator_stop=not args.no_stop
+        cubes=args.cubes, seed=args.seed, triton=not args.no_triton, operator_stop=not args.no_stop,
+        launch_arguments=tuple(parse_arguments(args.arguments).items()),
     )
     console = Console()
     record = None

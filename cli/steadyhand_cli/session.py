@@ -41,7 +41,8 @@ class Session:
         os.environ.update(slot.environment())  # the middleware reads its discovery range from there
         self.context = Context()
         rclpy.init(
-            context=self.context, domain_id=slot.ros_domain_id, signal_handler_options=rclpy.SignalHandlerOptions.NO
+            args=[], context=self.context, domain_id=slot.ros_domain_id,
+            signal_handler_options=rclpy.SignalHandlerOptions.NO
         )
         self.node = Node(name, context=self.context)
         self.ready = threading.Event()

@@ -275,7 +275,7 @@ def _goal_id(handle) -> str:
 
 def main() -> int:
     request_realtime(REALTIME_PRIORITY)
-    return run(AgentNode)
+    return run(AgentNode, coroutines=True)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ class GuardNode(SteadyhandNode):
 
 def main() -> int:
     scheduler = request_realtime(REALTIME_PRIORITY)
-    return run(lambda: GuardNode(scheduler))
+    return run(lambda: GuardNode(scheduler), coroutines=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.executors import ExternalShutdownException
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.experimental import EventsExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
@@ -113,11 +113,13 @@ def request_realtime(priority: int) -> str:
     return "SCHED_FIFO"
 
 
-def run(node_class, args=None) -> int:
+def run(node_class, args=None, coroutines: bool = False) -> int:
     """Main of every node: spin until SIGINT or SIGTERM, then shut down in order.
 
     EventsExecutor by `spin_once`: the lowest and steadiest latency measured with these wheels; its `spin()` delivers
-    nothing there. This loop can become `spin()` when that is mended.
+    nothing there. A callback that awaits makes it run round at full speed until the future is done (200,000 turns in
+    2 s); nodes that have such callbacks say `coroutines` and get the SingleThreadedExecutor, which sleeps. Both
+    exceptions can go when rclpy mends them.
     """
     rclpy.init(args=args if args is not None else sys.argv, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     stopping = False
@@ -128,7 +130,7 @@ def run(node_class, args=None) -> int:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-    executor = EventsExecutor()
+    executor = SingleThreadedExecutor() if coroutines else EventsExecutor()
     node = node_class()
     executor.add_node(node)
     try:
