@@ -14,7 +14,7 @@ import numpy as np
 
 from steadyhand import cell, kinematics, policy_io, ur5
 from steadyhand.interpolator import InterpolatorConfig
-from steadyhand.plan import Plan, hold_plan
+from steadyhand.plan import Plan, Published, hold_plan
 from steadyhand.safety_gate import SafetyGate
 from steadyhand.types import JointChunk, Mode, RobotState
 
@@ -46,7 +46,6 @@ class Session:
         self.plan: Plan = hold_plan(self.q_rad, self.config.period_s, 0.0)
         self.index = 0
         self.commanded = [np.asarray(self.q_rad, dtype=float)]
-        self.started = 0
 
     @property
     def now_s(self) -> float:
@@ -63,25 +62,31 @@ class Session:
         q, qd, _ = self.plan.state_before(self.index)
         return RobotState(self.now_s, self.cycle, TOKEN, Mode.ARMED_AUTO, q, qd, q, qd, 0.08, 0.08, False)
 
-    def offer(self, stamp: RobotState, q_rad: np.ndarray, period_s: float, source: str = "policy") -> bool:
-        """One chunk that answers `stamp`, arriving now."""
-        chunk = JointChunk(TOKEN, stamp.seq, stamp.stamp_s, f"c{stamp.seq}", source, ur5.JOINT_NAMES, period_s, q_rad)
-        next_s = self.now_s + self.config.period_s
+    def offer(
+        self,
+        answered: Published | RobotState,
+        q_rad: np.ndarray,
+        period_s: float,
+        next_setpoint_s: float | None = None,
+    ) -> bool:
+        """One chunk that answers a published state, arriving now; whether it was admitted."""
+        seq = round(answered.stamp_s / self.config.period_s)
+        chunk = JointChunk(TOKEN, seq, answered.stamp_s, f"c{seq}", "policy", ur5.JOINT_NAMES, period_s, q_rad)
         verdict, plan = self.gate.admit(
             chunk,
             self.state(),
             TOKEN,
             self.seq,
             self.now_s,
-            next_s,
+            self.now_s + self.config.period_s if next_setpoint_s is None else next_setpoint_s,
             self.plan,
             self.index,
             self.config,
-            published=lambda seq: stamp if seq == stamp.seq else None,
+            published=lambda s: answered if s == seq else None,
         )
         self.verdicts.append(verdict)
         if plan is not None:
-            self.plan, self.index, self.seq = plan, 0, stamp.seq
+            self.plan, self.index, self.seq = plan, 0, seq
             self.plans.append(plan)
         return plan is not None
 

@@ -16,7 +16,9 @@ import numpy as np
 from steadyhand import cell, ur5
 
 _UPPER_OFFSET_M, _FOREARM_OFFSET_M = 0.13585, 0.13585 - 0.1197
-_HAND_LENGTH_M = 0.06  # flange to the fingers' roots
+# Gripper of the cell: palm 100 x 60 mm, 90 mm long; fingers 12 mm thick, open 85 mm, tips 150 mm from the flange. The
+# palm's capsule ends short of its face and holds its corners by its radius (0.062^2 > 0.05^2 + 0.03^2 + 0.02^2).
+_HAND_LENGTH_M, _FINGERTIP_M = 0.07, 0.15
 
 NAMES = (
     "base",
@@ -31,7 +33,7 @@ NAMES = (
     "fingers",
     "carried",
 )
-RADII_M = np.array([0.075, 0.070, 0.065, 0.060, 0.050, 0.050, 0.045, 0.040, 0.055, 0.050])
+RADII_M = np.array([0.075, 0.070, 0.065, 0.060, 0.050, 0.050, 0.045, 0.040, 0.062, 0.056])
 _ROW = {name: i for i, name in enumerate(NAMES)}
 # Pairs that can meet: neighbours share a joint, and next neighbours on offset axes cannot reach one another.
 _PAIRS = (
@@ -63,7 +65,7 @@ def capsule_axes(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     upper, forearm = z[:, 1] * _UPPER_OFFSET_M, z[:, 1] * _FOREARM_OFFSET_M
     foot = np.zeros_like(p[:, 0])
     hand = p[:, 5] + z[:, 5] * _HAND_LENGTH_M
-    tool = p[:, 5] + z[:, 5] * ur5.TOOL_LENGTH_M
+    tip = p[:, 5] + z[:, 5] * _FINGERTIP_M
     start = (
         foot,
         p[:, 0],
@@ -76,7 +78,7 @@ def capsule_axes(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p[:, 5],
         hand,
     )
-    end = (p[:, 0], start[2], start[3], start[4], start[5], p[:, 3], p[:, 4], p[:, 5], hand, tool)
+    end = (p[:, 0], start[2], start[3], start[4], start[5], p[:, 3], p[:, 4], p[:, 5], hand, tip)
     return np.stack(start, axis=1), np.stack(end, axis=1)
 
 
@@ -88,7 +90,8 @@ def clearances(links: np.ndarray, carried_radius_m: float | None = None) -> tupl
     if carried_radius_m is None:
         pairs = [pair for pair in pairs if "carried" not in pair]
     else:
-        a, b = (np.concatenate([x, b[:, -1:]], axis=1) for x in (a, b))  # a ball at the grasp point
+        tool = links[:, -1:, :3, 3] + links[:, -1:, :3, 2] * ur5.TOOL_LENGTH_M
+        a, b = (np.concatenate([x, tool], axis=1) for x in (a, b))  # a ball at the grasp point
         radii = np.append(radii, carried_radius_m)
     i, j = ([_ROW[pair[k]] for pair in pairs] for k in (0, 1))
     between = segment_distance(a[:, i], b[:, i], a[:, j], b[:, j]) - radii[i] - radii[j]

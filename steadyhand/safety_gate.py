@@ -102,9 +102,9 @@ class SafetyGate:
         try:
             q = np.asarray(chunk.q_rad, dtype=float)
             period_s, stamp_s = float(chunk.period_s), float(chunk.state_stamp_s)
-            joint_names = tuple(chunk.joint_names)
-        except (TypeError, ValueError) as error:
-            return refuse(Reason.MALFORMED, f"q_rad, period_s, state_stamp_s, joint_names: {error}")
+            joint_names, seq = tuple(chunk.joint_names), int(chunk.state_seq)
+        except (TypeError, ValueError, OverflowError) as error:
+            return refuse(Reason.MALFORMED, f"q_rad, period_s, state_stamp_s, state_seq, joint_names: {error}")
         if not np.isfinite(q).all():
             where = np.argwhere(~np.isfinite(q))[0].tolist()
             return refuse(Reason.NOT_FINITE, f"q_rad{where}={q[tuple(where)]}")
@@ -127,17 +127,15 @@ class SafetyGate:
             return refuse(Reason.EXPIRED, f"answers a state {age_s * 1e3:.1f} ms old, limit {c.max_age_s * 1e3:.0f} ms")
         if age_s < 0:
             return refuse(Reason.FROM_FUTURE, f"answers a state {-age_s * 1e3:.1f} ms in the future")
-        if chunk.state_seq <= last_seq:
-            return refuse(Reason.OUT_OF_ORDER, f"state_seq {chunk.state_seq} after {last_seq}")
-        if chunk.state_seq > state.seq:
-            return refuse(
-                Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} not published yet, newest {state.seq}"
-            )
+        if seq <= last_seq:
+            return refuse(Reason.OUT_OF_ORDER, f"state_seq {seq} after {last_seq}")
+        if seq > state.seq:
+            return refuse(Reason.WRONG_OBSERVATION, f"state_seq {seq} not published yet, newest {state.seq}")
         if published is not None:
-            answered = published(chunk.state_seq)
+            answered = published(seq)
             if answered is None or answered.stamp_s != stamp_s:
                 says = "is not known" if answered is None else f"has stamp {answered.stamp_s}"
-                return refuse(Reason.WRONG_OBSERVATION, f"state_seq {chunk.state_seq} {says}, the chunk says {stamp_s}")
+                return refuse(Reason.WRONG_OBSERVATION, f"state_seq {seq} {says}, the chunk says {stamp_s}")
         return Verdict(chunk.trace_id, True)
 
     def _check_waypoints(self, chunk: JointChunk) -> None:

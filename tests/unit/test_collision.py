@@ -30,8 +30,8 @@ def test_crossing_segments_touch():
 def test_chain_of_capsules_is_connected_from_foot_to_tool():
     start, end = collision.capsule_axes(HOME_LINKS)
     assert np.allclose(start[0, 0], 0.0) and np.allclose(start[0, 1:], end[0, :-1])
-    tool = kinematics.pose_base_link_tool(cell.HOME_Q_RAD)[:3, 3]
-    assert np.allclose(end[0, -1], tool)
+    pose = kinematics.pose_base_link_tool(cell.HOME_Q_RAD)
+    assert np.allclose(end[0, -1], pose[:3, 3] + 0.015 * pose[:3, 2])  # the fingertips reach 15 mm past the grasp point
     lengths = np.linalg.norm(end - start, axis=-1)[0]
     assert lengths[[2, 4]] == pytest.approx([0.425, 0.39225])
     assert lengths[[6, 7]] == pytest.approx([ur5.DH_D_M[4], ur5.DH_D_M[5]])
