@@ -12,7 +12,7 @@ from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.rtde_server import RtdeServer
 from steadyhand_sim.ur_controller.script_server import ScriptFramer
 
-FEW = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CONTROLLER = URController(KinematicPlant(), ControllerConfig())
 
 

@@ -312,6 +312,15 @@ def test_dashboard_client_gives_up_in_time(peer):
     assert client.idle
 
 
+def test_only_the_overdue_command_fails(peer):
+    client = DashboardClient(HOST, peer.port, timeout_s=0.5)
+    client.request("stop", 0.0)
+    client.request("robotmode", 0.3)
+    assert [r.command for r in client.poll(0.6)] == ["stop"]
+    assert not client.idle
+    assert [r.command for r in client.poll(0.9)] == ["robotmode"]
+
+
 def test_a_late_answer_is_not_taken_for_the_next(peer):
     """The first connection is dropped at the limit, so its answer can never be paired with another command."""
     client = DashboardClient(HOST, peer.port, timeout_s=0.5)
