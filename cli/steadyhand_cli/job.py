@@ -26,6 +26,7 @@ from steadyhand_ros.process_supervisor import ProcessSupervisor
 from steadyhand_sim.score_client import ScoreClient
 
 TRITON_SHARE_WANTED = 0.99
+DEATHS_AT_START = 3  # of one process before the first arming: it cannot run here, and its log says why
 RESULT_NAMES = {
     0: "OK", 1: "UNKNOWN_TASK", 2: "EMPTY_TRAY", 3: "UNREACHABLE", 4: "NOT_ARMED", 5: "STOPPED", 6: "CANCELLED",
     7: "L3_FAILURE", 8: "PERCEPTION_LOST", 9: "POLICY_UNAVAILABLE", 10: "BUSY", 99: "INTERNAL",
@@ -44,7 +45,8 @@ class JobConfig:
     launch_arguments: tuple[tuple[str, str], ...] = ()
     ready_timeout_s: float = 45.0
     job_timeout_s: float = 240.0
-    sim_faults: tuple[str, ...] = ()  # injected into the simulator before the goal, for negative controls
+    # (name, ((parameter, value), ...)) injected into the simulator between arming and goal, for negative controls
+    sim_faults: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.cubes <= cell.MAX_CUBES:
@@ -112,9 +114,9 @@ class _Job:
         self._await(self.session.ready.is_set, self.config.ready_timeout_s, "the nodes to become active")
         self.times["graph_active_s"] = time.monotonic() - start
         self.score_client = ScoreClient()
-        for fault in self.config.sim_faults:
-            self.score_client.fault(fault)
         self._arm()
+        for name, parameters in self.config.sim_faults:
+            self.score_client.fault(name, **dict(parameters))
         self.times["armed_s"] = time.monotonic() - start
         job_start = time.monotonic()
         self._phase("clearing the tray")
@@ -212,6 +214,8 @@ class _Job:
     def _tick(self) -> None:
         for item in self.supervisor.poll(time.monotonic()):
             self.deaths.append(item.spec.name)
+            if "armed_s" not in self.times and self.deaths.count(item.spec.name) >= DEATHS_AT_START:
+                raise RobotError(f"{item.spec.name} keeps ending: {_last_line(item.log_path)}")
         if self.record is not None:
             self.record.tick()
         goal = self.goals[-1] if self.goals else None
@@ -269,6 +273,11 @@ class _Job:
             "faults": sorted({f.name for f in self.session.faults}),
             "processes": {"pids": pids, "died": self.deaths},
         }
+
+
+def _last_line(path: Path) -> str:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return f"{lines[-1][:300]} (log: {path})" if lines else f"it says nothing (log: {path})"
 
 
 def merge_statistics(parts: list[dict]) -> dict:
