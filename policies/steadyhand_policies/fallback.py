@@ -15,6 +15,7 @@ from steadyhand_policies import contract as contracts
 from steadyhand_policies.breaker import Breaker, BreakerConfig, Failure
 
 _LATENCIES_KEPT = 100_000
+_LOCAL_RESERVE_S = 0.005  # of a call's deadline, kept for the local model when the primary misses
 
 
 class Policy(Protocol):
@@ -106,7 +107,8 @@ class FallbackPolicy:
             raise PolicyError(str(error)) from error
         chunk = None
         if self._primary is not None and self._breaker.closed:
-            chunk = self._ask_primary(observation, observation_id, min(deadline_s, self._primary_deadline_s))
+            limit_s = min(self._primary_deadline_s, max(deadline_s - _LOCAL_RESERVE_S, deadline_s / 2))
+            chunk = self._ask_primary(observation, observation_id, limit_s)
         if chunk is None:
             chunk = self._ask_local(observation, observation_id, start_s + deadline_s - time.monotonic())
         latency_s = time.monotonic() - start_s

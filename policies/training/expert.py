@@ -21,14 +21,15 @@ class ExpertConfig:
     speed_m_s: float = 0.34
     lateral_m_s: float = 0.32
     vertical_m_s: float = 0.26
-    gain_1_s: float = 4.0
+    gain_1_s: float = 3.0
+    response_s: float = 0.1  # time constant from velocity error to acceleration
     deceleration_m_s2: float = 0.7
     # Bound on the change of velocity, growing with the speed: the guard blends a new plan in over 0.2 s, which makes the
     # acceleration of a start from rest up to 3.5 times the plan's own.
     start_m_s2: float = 0.35
     acceleration_m_s2: float = 1.0
     full_at_m_s: float = 0.15
-    yaw_gain_1_s: float = 5.0
+    yaw_gain_1_s: float = 3.5
     yaw_rate_rad_s: float = 1.2
     yaw_deceleration_rad_s2: float = 2.2
     yaw_start_rad_s2: float = 1.0
@@ -46,30 +47,41 @@ class ExpertConfig:
     retreat_z_m: float = skills.RETREAT_Z_M + 0.03
 
 
-def expert_actions(observations: np.ndarray, config: ExpertConfig = ExpertConfig()) -> np.ndarray:
-    """(N, OBSERVATION_DIM) -> (N, HORIZON, ACTION_DIM), each within [-1, 1]."""
+def expert_plan(observations: np.ndarray, config: ExpertConfig = ExpertConfig()) -> tuple[np.ndarray, np.ndarray]:
+    """(N, OBSERVATION_DIM) -> accelerations (N, HORIZON, 4) of x, y, z (m/s2) and yaw (rad/s2), votes (N, HORIZON)."""
     o = np.asarray(observations, dtype=float)
     error, yaw_error = o[:, 0:3].copy(), np.arctan2(o[:, 3], o[:, 4]) / 4.0
     velocity, yaw_rate, z = o[:, 5:8].copy(), o[:, 8].copy(), o[:, 9].copy()
     width, closed, pick = o[:, 10], o[:, 11] > 0.5, o[:, 12] > 0.5
-    actions = np.zeros((len(o), HORIZON, 5))
+    accelerations, votes = np.zeros((len(o), HORIZON, 4)), np.zeros((len(o), HORIZON))
     for k in range(HORIZON):
         wanted, wanted_yaw_rate = _velocity(error, yaw_error, z, width, closed, pick, config)
-        change = wanted - velocity
+        change = (wanted - velocity) / config.response_s
         size = np.linalg.norm(change, axis=1, keepdims=True)
         speed = np.linalg.norm(velocity, axis=1, keepdims=True)
-        limit = _between(config.start_m_s2, config.acceleration_m_s2, speed / config.full_at_m_s) * PERIOD_S
+        limit = _between(config.start_m_s2, config.acceleration_m_s2, speed / config.full_at_m_s)
         change *= np.minimum(1.0, limit / np.maximum(size, 1e-12))
         limit = _between(
             config.yaw_start_rad_s2, config.yaw_acceleration_rad_s2, np.abs(yaw_rate) / config.yaw_full_at_rad_s
-        ) * PERIOD_S
-        yaw_change = np.clip(wanted_yaw_rate - yaw_rate, -limit, limit)
-        step, yaw_step = (velocity + change / 2) * PERIOD_S, (yaw_rate + yaw_change / 2) * PERIOD_S
-        actions[:, k, 4] = _vote(error, yaw_error, velocity, closed, pick)
-        velocity, yaw_rate = velocity + change, yaw_rate + yaw_change
-        actions[:, k, :3], actions[:, k, 3] = step / STEP_M, yaw_step / STEP_YAW_RAD
-        error, yaw_error, z = error - step, yaw_error - yaw_step, z + step[:, 2]
-    return np.clip(actions, -1.0, 1.0)
+        )
+        yaw_change = np.clip((wanted_yaw_rate - yaw_rate) / config.response_s, -limit, limit)
+        votes[:, k] = _vote(error, yaw_error, velocity, closed, pick)
+        accelerations[:, k, :3], accelerations[:, k, 3] = change, yaw_change
+        step = (velocity + change * PERIOD_S / 2) * PERIOD_S
+        yaw_error = yaw_error - (yaw_rate + yaw_change * PERIOD_S / 2) * PERIOD_S
+        velocity, yaw_rate = velocity + change * PERIOD_S, yaw_rate + yaw_change * PERIOD_S
+        error, z = error - step, z + step[:, 2]
+    return accelerations, votes
+
+
+def expert_actions(observations: np.ndarray, config: ExpertConfig = ExpertConfig()) -> np.ndarray:
+    """(N, OBSERVATION_DIM) -> (N, HORIZON, ACTION_DIM), each within [-1, 1]: the plan integrated from the velocity seen."""
+    accelerations, votes = expert_plan(observations, config)
+    start = np.asarray(observations, dtype=float)[:, None, 5:9]
+    end = start + np.cumsum(accelerations, axis=1) * PERIOD_S
+    steps = (np.concatenate([start, end[:, :-1]], axis=1) + end) / 2 * PERIOD_S
+    steps /= np.array([STEP_M, STEP_M, STEP_M, STEP_YAW_RAD])
+    return np.clip(np.concatenate([steps, votes[:, :, None]], axis=2), -1.0, 1.0)
 
 
 def _velocity(error, yaw_error, z, width, closed, pick, c: ExpertConfig):

@@ -6,8 +6,8 @@ import copy
 import numpy as np
 import torch
 
-from policies.training.expert import expert_actions
-from policies.training.network import PolicyNetwork
+from policies.training.expert import expert_plan
+from policies.training.network import ACCELERATION_LIMITS, PolicyNetwork
 
 
 def statistics(observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +32,13 @@ def jittered(observations: np.ndarray, settings: dict, rng: np.random.Generator)
     return o.astype(np.float32)
 
 
+def labels_of(observations: np.ndarray) -> torch.Tensor:
+    """What `PolicyNetwork.plan` shall answer: the demonstrator's accelerations in units of the limits, and its votes."""
+    accelerations, votes = expert_plan(observations)
+    plan = np.concatenate([accelerations / np.array(ACCELERATION_LIMITS), votes[:, :, None]], axis=2)
+    return torch.as_tensor(plan, dtype=torch.float32)
+
+
 def fit(
     network: PolicyNetwork,
     observations: np.ndarray,
@@ -45,8 +52,8 @@ def fit(
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     everything = np.concatenate([observations, jittered(observations, settings, rng)])
-    inputs, labels = torch.as_tensor(everything), torch.as_tensor(expert_actions(everything), dtype=torch.float32)
-    check_in, check_out = torch.as_tensor(validation), torch.as_tensor(expert_actions(validation), dtype=torch.float32)
+    inputs, labels = torch.as_tensor(everything), labels_of(everything)
+    check_in, check_out = torch.as_tensor(validation), labels_of(validation)
     batch, loss_function = settings["batch"], torch.nn.HuberLoss(delta=0.1)
     optimiser = torch.optim.AdamW(network.parameters(), settings["learning_rate"], weight_decay=settings["weight_decay"])
     steps = epochs * (len(inputs) // batch)
@@ -59,7 +66,7 @@ def fit(
         order, total = torch.as_tensor(rng.permutation(len(inputs))), 0.0
         for i in range(len(inputs) // batch):
             rows = order[i * batch:(i + 1) * batch]
-            loss = loss_function(network(inputs[rows]), labels[rows])
+            loss = loss_function(network.plan(inputs[rows]), labels[rows])
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -68,7 +75,7 @@ def fit(
             total += float(loss)
         network.eval()
         with torch.no_grad():
-            value = float(loss_function(network(check_in), check_out))
+            value = float(loss_function(network.plan(check_in), check_out))
         on_epoch({"epoch": epoch, "train_loss": total / max(len(inputs) // batch, 1), "validation_loss": value,
                   "learning_rate": schedule.get_last_lr()[0], "samples": len(inputs)})
         if value < best[0]:
