@@ -51,8 +51,7 @@ def fit(
     """Train in place with Adam, cosine learning rate and Huber loss; returns the network at its best validation loss."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    everything = np.concatenate([observations, jittered(observations, settings, rng)])
-    inputs, labels = torch.as_tensor(everything), labels_of(everything)
+    inputs, labels = torch.as_tensor(observations), labels_of(observations)
     check_in, check_out = torch.as_tensor(validation), labels_of(validation)
     batch, loss_function = settings["batch"], torch.nn.HuberLoss(delta=0.1)
     optimiser = torch.optim.AdamW(network.parameters(), settings["learning_rate"], weight_decay=settings["weight_decay"])

@@ -23,7 +23,8 @@ from steadyhand import policy_io
 from steadyhand.slot import current_slot
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.repository import DEFAULT_REPOSITORY
-from policies.training import export, fit
+from policies.training import command_space, export, fit
+from policies.training.expert import expert_actions
 from policies.training.network import PolicyNetwork
 from policies.training.rollout import Actor, Episode, run_episodes, summary
 
@@ -94,29 +95,43 @@ def save_chunks(episodes: list[Episode], path: Path) -> None:
 def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
     """Demonstrations, cloning, DAgger. Returns network, episodes demonstrated, observations visited."""
     workers, demo, dagger, settings = config["workers"], config["demonstrations"], config["dagger"], config["optimiser"]
+    wide, seed = config["command_space"], config["seed"]
+    rng = np.random.default_rng(seed)
     curve = Curve(folder / "learning_curve.csv", [])
     shown = run_episodes(Actor(None, demo["noise"], demo["noise_hold"]), seeds(demo), workers=workers)
-    LOG.info("demonstrations: %s", {k: v for k, v in summary(shown).items() if k != "failed_seeds"})
+    LOG.info("demonstrations: %s", summary(shown))
     save_chunks(shown, folder / "demonstrations.npz")
     kept = [e for e in shown if e.success]
     validation = observations_of(run_episodes(Actor(), seeds(config["validation"]), workers=workers))
-    visited = observations_of(kept)
-    mean, std = fit.statistics(visited)
-    torch.manual_seed(config["seed"])
+    real = observations_of(kept)
+    mean, std = fit.statistics(real)
+    visited = np.concatenate([
+        real, fit.jittered(real, settings, rng),
+        command_space.run(expert_actions, wide["episodes"], wide["noise"], wide["first_seed"]).observations,
+    ])
+    torch.manual_seed(seed)
     network = PolicyNetwork(tuple(config["network"]["hidden"]), mean, std)
+
+    def act(observations: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return network(torch.as_tensor(observations)).numpy()
+
     for part in range(dagger["rounds"] + 1):
         last = part == dagger["rounds"]
         epochs = settings["final_epochs"] if last else settings["epochs"]
         name = "cloning" if part == 0 else f"dagger {part}"
-        fit.fit(network, visited, validation, settings, epochs, config["seed"] + part, lambda r: curve.add(name, r))
+        fit.fit(network, visited, validation, settings, epochs, seed + part, lambda row: curve.add(name, row))
         torch.save(network.state_dict(), folder / "checkpoint.pt")
         export.export_onnx(network, folder / f"round{part}.onnx")
         LOG.info("%s: %s", name, curve.rows[-1])
         if not last:
             actor = Actor(folder / f"round{part}.onnx", dagger["noise"], demo["noise_hold"])
             driven = run_episodes(actor, seeds(dagger, offset=1000 * part), workers=workers)
-            LOG.info("%s drives: %s", name, {k: v for k, v in summary(driven).items() if k != "failed_seeds"})
-            visited = np.concatenate([visited, observations_of(driven)])
+            LOG.info("%s drives: %s", name, summary(driven))
+            learner = command_space.run(act, wide["dagger_episodes"], wide["dagger_noise"], wide["first_seed"] + 1 + part)
+            LOG.info("%s drives in command space: %.3f done", name, learner.done.mean())
+            real = observations_of(driven)
+            visited = np.concatenate([visited, real, fit.jittered(real, settings, rng), learner.observations])
     curve.plot(folder / "learning_curve.png")
     return network, len(kept), len(visited)
 
