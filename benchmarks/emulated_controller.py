@@ -3,8 +3,8 @@
 Real sockets, real time, the plant without physics, our own client and our own program, both generations:
 `interval_*`: time between state packages at the client. `cpu_share`: of one core, controller process alone.
 `lag_ms`: by how much the measured position lags the commanded one (sine, best shift), with the usual driver's servoj
-parameters (lookahead 0.03 s, gain 2000; published 34-35 ms) and with ours. `silence_to_stopped_ms`: from the last package
-sent to the program's own report that it stopped for a missed heartbeat (limit 40 ms and a cycle).
+parameters (lookahead 0.03 s, gain 2000; published 34-35 ms) and with ours. `silence_to_stopped_ms`: from the last
+package sent to the program's own report that it stopped for a missed heartbeat (limit 40 ms and a cycle).
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRIVER = urscript.ProgramConfig(servo_lookahead_s=0.03, servo_gain=2000.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=20.0, help="of motion for each generation and each parameter set")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of motion, each generation and parameter set")
 
 
 class Run:
@@ -124,7 +124,7 @@ def measure(generation: str, seconds: float) -> tuple[dict, int]:
                 starved += 1
                 runs.pop()
             else:
-                raise RuntimeError(f"{TRIES} runs in a row were starved of a heartbeat: the machine is too busy to measure on")
+                raise RuntimeError(f"{TRIES} runs in a row were starved of a heartbeat: the machine is too busy")
         share = (_cpu_s(process.pid) - cpu_s) / (time.monotonic() - wall_s)
     finally:
         process.stdin.close()
@@ -157,5 +157,6 @@ def run(args: argparse.Namespace) -> None:
         for generation in ("cb3", "e_series"):
             metrics[generation], count = measure(generation, args.seconds)
             total += count
-    path = common.write("emulated_controller", total, f"plant without physics; load average {os.getloadavg()[0]:.1f}", scheduler, metrics)
+    load = f"plant without physics; load average {os.getloadavg()[0]:.1f}"
+    path = common.write("emulated_controller", total, load, scheduler, metrics)
     print(path.read_text())

@@ -84,7 +84,8 @@ class DashboardClient:
             replies += self._fail(f"dashboard {self.host}:{self.port}: {error.strerror or error}")
         if self._queue and now_s >= self._queue[0][1]:
             # what comes later would be taken for the answer to the next command: begin a new connection
-            replies += self._fail(f"dashboard {self.host}:{self.port}: no answer within {self.timeout_s} s", only_first=True)
+            reason = f"dashboard {self.host}:{self.port}: no answer within {self.timeout_s} s"
+            replies += self._fail(reason, only_first=True)
         return replies
 
     def call(self, command: str) -> str:

@@ -26,7 +26,7 @@ from steadyhand_firmware_bridge import rtde_wire as wire
 
 RTDE_PORT = 30004
 MAX_READ = 65536
-MAX_POLL = 1 << 20  # bytes taken in one poll: bounds its time under a flood, yet drains what piled up in a freeze of ours
+MAX_POLL = 1 << 20  # bytes in one poll: bounds its time under a flood, yet drains what piled up in a freeze of ours
 MAX_CONSECUTIVE_MALFORMED = 10
 
 

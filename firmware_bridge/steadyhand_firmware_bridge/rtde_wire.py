@@ -87,7 +87,7 @@ class Recipe:
             raise ProtocolError(f"RTDE recipe: {len(self.names)} names, {len(self.types)} types")
         for name, kind in zip(self.names, self.types):
             if kind not in FIELD_TYPES:
-                raise ProtocolError(f"RTDE field {name}: {kind[:32]!r}; check the name and whether another client owns it")
+                raise ProtocolError(f"RTDE field {name}: {kind[:32]!r} is no type of this protocol")
         layout = struct.Struct(">B" + "".join(FIELD_TYPES[kind][0] for kind in self.types))
         object.__setattr__(self, "_struct", layout)
 
@@ -97,7 +97,7 @@ class Recipe:
         return self._struct.size
 
     def unpack(self, payload: bytes) -> dict[str, Any]:
-        """Field values; vectors are arrays. Raises ProtocolError on another length, recipe id, or a number not finite."""
+        """Field values; vectors are arrays. ProtocolError for another length, recipe id, or a number not finite."""
         if len(payload) != self._struct.size or payload[0] != self.recipe_id:
             raise ProtocolError(
                 f"RTDE data: {len(payload)} bytes of recipe {payload[0] if payload else '-'}, "

@@ -122,20 +122,26 @@ def check(name: str, parameters: dict) -> dict[str, float]:
     checked = {}
     for key, parameter in spec.parameters.items():
         value = parameters.get(key, parameter.default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not parameter.low <= value <= parameter.high:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not parameter.low <= value <= parameter.high:  # NaN compares false
             raise ConfigError(f"fault {name}: {key}={value!r}: give {parameter.low} to {parameter.high}")
         checked[key] = float(value)
     return checked
 
 
 def sample_schedule(seed: int, n_faults: int, horizon_s: float, names: tuple[str, ...]) -> tuple[TimedFault, ...]:
-    """A seeded schedule of `n_faults` over `horizon_s`, sorted by time; required parameters are drawn from their range."""
+    """A seeded schedule of `n_faults` over `horizon_s`, sorted by time; required parameters are drawn from their range.
+
+    Raises ConfigError for an unknown name.
+    """
+    unknown = set(names) - set(FAULTS)
+    if unknown or not names:
+        raise ConfigError(f"fault names {names!r}: give some of {', '.join(FAULTS)}")
     rng = np.random.default_rng([seed, 3])
     times = np.sort(rng.uniform(0.0, horizon_s, n_faults))
     schedule = []
     for time_s in times:
         name = names[rng.integers(len(names))]
-        check(name, {k: p.low for k, p in FAULTS[name].parameters.items() if p.default is None} if name in FAULTS else {})
         drawn = {
             key: float(rng.uniform(p.low, p.high)) for key, p in FAULTS[name].parameters.items() if p.default is None
         }

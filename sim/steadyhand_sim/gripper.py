@@ -1,4 +1,4 @@
-"""Parallel gripper: two prismatic fingers, geared together, closed by force. Friction holds the object, nothing else."""
+"""Parallel gripper: two prismatic fingers, geared together, closed by force. Friction alone holds the object."""
 from __future__ import annotations
 
 import math

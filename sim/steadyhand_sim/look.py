@@ -70,9 +70,8 @@ def _distractors(rng: np.random.Generator, n: int) -> tuple[tuple[float, ...], .
     while len(found) < n:
         x, y = rng.uniform(0.25, 0.95), rng.uniform(-0.55, 0.15)
         if not (0.32 < x < 0.72 and -0.32 < y < 0.14):
-            found.append(
-                (x, y, *rng.uniform(0.01, 0.04, 2), rng.uniform(0.003, 0.03), rng.uniform(-3, 3), *rng.uniform(0.05, 0.9, 3))
-            )
+            half_extents = (*rng.uniform(0.01, 0.04, 2), rng.uniform(0.003, 0.03))
+            found.append((x, y, *half_extents, rng.uniform(-3, 3), *rng.uniform(0.05, 0.9, 3)))
     return tuple(tuple(float(v) for v in item) for item in found)
 
 

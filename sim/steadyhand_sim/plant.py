@@ -16,7 +16,7 @@ DAMPING = 0.02
 
 
 def gripper_command(digital_outputs: int) -> str:
-    """Named gripper command of the output bits: output 0 closes; while it is off, output 1 asks for the narrow opening."""
+    """Named gripper command of the output bits: output 0 closes; while off, output 1 asks for the narrow opening."""
     if digital_outputs & CLOSE_BIT:
         return "close"
     return "pregrasp" if digital_outputs & PREGRASP_BIT else "open"
@@ -58,7 +58,7 @@ class CellPlant:
         return self.state()
 
     def _tcp_wrench(self) -> np.ndarray:
-        """(6,) force and torque on the tool in `base`, as a controller gets it: from what the motors do beyond the model.
+        """(6,) force and torque on the tool in `base`, as a controller has it: by what the motors do beyond the model.
 
         J^T F = tau_model - tau_motor, damped near singularities. An unknown payload shows, as on the robot.
         """

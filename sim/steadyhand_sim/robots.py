@@ -13,8 +13,8 @@ import numpy as np
 
 from steadyhand import ur5
 
-# Universal Robots, "DH parameters for calculations of kinematics and dynamics", UR5: mass (kg) and centre of mass in the
-# DH frame of the link (m).
+# Universal Robots, "DH parameters for calculations of kinematics and dynamics", UR5: mass (kg) and centre of mass in
+# the DH frame of the link (m).
 LINK_MASS_KG = (3.7, 8.393, 2.33, 1.219, 1.219, 0.1879)
 LINK_COM_M = (
     (0.0, -0.02561, 0.00193), (0.2125, 0.0, 0.11336), (0.15, 0.0, 0.0265),
@@ -107,7 +107,8 @@ def _com_behind_joint(i: int) -> np.ndarray:
 
 
 def _arm() -> str:
-    text = _link("base_link", _inertial(4.0, (0, 0, 0.015), (0.006, 0.006, 0.011)), (_Shape((0.075, 0.03), (0, 0, 0.015), "tube"),))
+    foot = _Shape((0.075, 0.03), (0, 0, 0.015), "tube")
+    text = _link("base_link", _inertial(4.0, foot.xyz, _cylinder_moments(4.0, *foot.size, foot.axis)), (foot,))
     parent, origin = "base_link", ((0, 0, 0), (0, 0, math.pi))  # `base` is half a turn from `base_link`
     for i, name in enumerate(LINK_NAMES):
         shape = _SHAPES[name][-1]
@@ -141,5 +142,5 @@ def _gripper() -> str:
 
 
 def ur5_urdf() -> str:
-    """URDF text of the arm with its gripper, rooted at `base_link`; links `tool0` and `tool` carry the two tool frames."""
+    """URDF text of the arm with its gripper, rooted at `base_link`; links `tool0` and `tool` are the two tool frames."""
     return f'<?xml version="1.0"?>\n<robot name="ur5_primitive">\n{_arm()}{_gripper()}</robot>\n'

@@ -1,4 +1,4 @@
-"""Scripted pick and place straight on the world, no network, no policy: proves that grasps and the cell's geometry work.
+"""Scripted pick and place straight on the world: proves that grasps and the cell's geometry work.
 
     python -m steadyhand_sim.selfcheck --seeds 20 --cubes 5
 """

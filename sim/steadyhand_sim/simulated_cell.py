@@ -18,7 +18,8 @@ class SimulatedCell:
     """The cell as one thing: snapshots for the camera, faults for the tests, score and state for the summary."""
 
     def __init__(
-        self, world: World, controller: URController, look_seed: int, look_split: str, schedule: Sequence[faults.TimedFault] = ()
+        self, world: World, controller: URController, look_seed: int, look_split: str,
+        schedule: Sequence[faults.TimedFault] = (),
     ) -> None:
         self.world, self.controller = world, controller
         self._look = (look_seed, look_split)

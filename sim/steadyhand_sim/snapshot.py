@@ -11,7 +11,7 @@ MAX_OBJECTS = 64
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Scene at `time_s` (simulated time). `look_seed` and `look_split` name the look; `camera` is a state of the camera."""
+    """Scene at `time_s` (simulated). `look_seed` and `look_split` name the look; `camera` is the camera's state."""
 
     seq: int
     time_s: float

@@ -178,7 +178,7 @@ class World:
         self._read()
 
     def step_braked(self, n_substeps: int) -> None:
-        """Pass time with the joint brakes engaged: the arm is held where it was when they fell, targets are forgotten."""
+        """Pass time with the joint brakes engaged: the arm is held where it was, targets are forgotten."""
         if self._brake_rad is None:
             self._brake_rad = self.q_rad.copy()
         for _ in range(n_substeps):
@@ -241,7 +241,8 @@ class World:
         """What a camera would need to draw the present scene."""
         positions, quaternions = self.object_poses()
         return Snapshot(
-            seq, self.time_s, self.q_rad.copy(), self.gripper_width, positions, quaternions, look_seed, look_split, camera
+            seq, self.time_s, self.q_rad.copy(), self.gripper_width, positions, quaternions, look_seed, look_split,
+            camera,
         )
 
     def model_torque_nm(self) -> np.ndarray:

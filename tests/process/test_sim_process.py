@@ -1,4 +1,4 @@
-"""`steadyhand-sim` as a process: opens its ports, serves camera and score, ends on a signal, refuses wrong arguments."""
+"""`steadyhand-sim` as a process: ports, camera and score; ends on a signal, refuses wrong arguments."""
 import json
 import os
 import signal
@@ -76,7 +76,7 @@ def test_serves_ports_camera_and_score_and_ends_on_sigterm(sim):
 
 def test_second_one_in_a_slot_is_refused(sim, tmp_path):
     second, _ = _start(tmp_path, "--seed", "3")
-    _, error = second.communicate(timeout=20)
+    _, error = second.communicate(timeout=35)
     assert second.returncode == 2 and "steadyhand-sim:" in error
 
 
@@ -86,5 +86,5 @@ def test_second_one_in_a_slot_is_refused(sim, tmp_path):
 ])
 def test_wrong_argument_names_it(tmp_path, arguments, message):
     process, _ = _start(tmp_path, *arguments)
-    _, error = process.communicate(timeout=20)
+    _, error = process.communicate(timeout=35)
     assert process.returncode == 2 and message in error and "Traceback" not in error

@@ -1,4 +1,4 @@
-"""The stock ur_rtde control client, unchanged: it uploads its own control script, which is interpreted, not imitated."""
+"""The stock ur_rtde control client, unchanged: the script it uploads is interpreted, not imitated."""
 import numpy as np
 import pytest
 

@@ -46,7 +46,10 @@ def test_client_framer_takes_anything(data):
 
 
 @FEW
-@given(st.lists(st.tuples(st.sampled_from(sorted(KNOWN_TYPES)), st.binary(max_size=300)), max_size=8), st.lists(st.integers(0, 9999)))
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(KNOWN_TYPES)), st.binary(max_size=300)), max_size=8),
+    st.lists(st.integers(0, 9999)),
+)
 def test_framing_survives_any_cutting(packages, cuts):
     framer, out = Framer(), []
     for part in cut(b"".join(package(kind, payload) for kind, payload in packages), cuts):
@@ -65,7 +68,10 @@ def test_setup_reply_and_recipe_take_anything(payload):
 
 
 @FEW
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6), st.integers(-(2**31), 2**31 - 1))
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6),
+    st.integers(-(2**31), 2**31 - 1),
+)
 def test_recipe_round_trip(vector, number):
     recipe = Recipe(1, ("v", "n"), ("VECTOR6D", "INT32"))
     values = recipe.unpack(recipe.pack([vector, number])[3:])
@@ -77,7 +83,7 @@ _REQUEST = st.tuples(st.sampled_from(list(b"VvMUOISP\x00\xff")), st.one_of(
     st.binary(max_size=64),
     st.lists(st.sampled_from(["timestamp", "actual_q", "input_int_register_24", "input_double_register_24", "x", ""]),
              max_size=5).map(lambda names: struct.pack(">d", 125.0) + ",".join(names).encode()),
-    st.lists(st.sampled_from(["input_int_register_24", "input_double_register_24", "input_bit_register_64", "timestamp"]),
+    st.lists(st.sampled_from(["input_int_register_24", "input_double_register_24", "input_bit_register_64", "x"]),
              max_size=5).map(lambda names: ",".join(names).encode()),
 ))  # fmt: skip
 

@@ -28,7 +28,8 @@ class Cell:
         self.beats = urscript.next_heartbeat(self.beats)
         apply_inputs(self.robot, {
             "input_int_register_24": self.beats, "input_int_register_25": token, "input_int_register_26": int(command),
-            "input_int_register_27": self.beats, **{f"input_double_register_{24 + i}": float(self.q[i]) for i in range(6)},
+            "input_int_register_27": self.beats,
+            **{f"input_double_register_{24 + i}": float(self.q[i]) for i in range(6)},
         })  # fmt: skip
 
     def run(self, time_s, speed_rad_s=0.0, guard=True):
@@ -70,9 +71,11 @@ def moving(generation):
     return cell
 
 
-@pytest.mark.parametrize(("lookahead_s", "gain", "low_s", "high_s"), [(0.03, 2000.0, 0.024, 0.035), (0.05, 500.0, 0.044, 0.055)])
+@pytest.mark.parametrize(
+    ("lookahead_s", "gain", "low_s", "high_s"), [(0.03, 2000.0, 0.024, 0.035), (0.05, 500.0, 0.044, 0.055)]
+)
 def test_command_to_motion_lag(generation, lookahead_s, gain, low_s, high_s):
-    """With the usual driver's parameters the published figures are 34-35 ms, 4-6 ms of them transport (left out here)."""
+    """With the usual driver's parameters 34-35 ms are published, 4-6 ms of them transport (left out here)."""
     cell = Cell(generation, urscript.ProgramConfig(servo_lookahead_s=lookahead_s, servo_gain=gain))
     cell.run(0.1)
     speed = 0.5

@@ -233,7 +233,9 @@ def test_a_full_socket_refuses_and_never_tears_a_package(peer):
     assert numbers == list(range(sent))
 
 
-@pytest.mark.parametrize("values", [[1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [1, float("nan")], ["x", 0.0], [None, 0.0]])
+@pytest.mark.parametrize(
+    "values", [[1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [1, float("nan")], ["x", 0.0], [None, 0.0]]
+)
 def test_values_that_do_not_fit_are_the_callers_fault(peer, values):
     peer.handshake()
     with pytest.raises(ProtocolError):
@@ -243,7 +245,10 @@ def test_values_that_do_not_fit_are_the_callers_fault(peer, values):
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
-    [(b"", "empty"), (b"\x00INT32", "id 0"), (b"\x01IN_USE", "owned by another"), (b"\x01INT32,INT32", "1 names"), (b"\x01WAT", "WAT")],
+    [
+        (b"", "empty"), (b"\x00INT32", "id 0"), (b"\x01IN_USE", "owned by another"), (b"\x01INT32,INT32", "1 names"),
+        (b"\x01WAT", "WAT"),
+    ],  # fmt: skip
 )
 def test_setup_replies(reply, reason):
     with pytest.raises(ProtocolError, match=reason):

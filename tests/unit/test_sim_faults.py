@@ -84,6 +84,12 @@ def test_malformed_schedule_is_refused(text):
         faults.TimedFault.parse(text)
 
 
+@pytest.mark.parametrize("names", [(), ("push", "rain")])
+def test_sampling_unknown_faults_is_refused(names):
+    with pytest.raises(ConfigError, match="fault names"):
+        faults.sample_schedule(1, 3, 10.0, names)
+
+
 def test_sampled_schedule_is_seeded():
     names = ("camera_blank", "push", "move_cube")
     first = faults.sample_schedule(4, 6, 30.0, names)
@@ -91,7 +97,9 @@ def test_sampled_schedule_is_seeded():
     assert [f.time_s for f in first] == sorted(f.time_s for f in first) and first[-1].time_s <= 30.0
 
 
-@pytest.mark.parametrize("bits, width", [(0b01, 0.0), (0b11, 0.0), (0b10, cell.GRIPPER_PREGRASP_M), (0, cell.GRIPPER_OPEN_M)])
+@pytest.mark.parametrize("bits, width", [
+    (0b01, 0.0), (0b11, 0.0), (0b10, cell.GRIPPER_PREGRASP_M), (0, cell.GRIPPER_OPEN_M),
+])
 def test_digital_outputs_move_the_gripper_and_the_analog_input_shows_it(sim, bits, width):
     plant, still = CellPlant(sim.world), np.zeros(6)
     for _ in range(120):

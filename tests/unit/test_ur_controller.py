@@ -88,7 +88,8 @@ def test_a_missed_heartbeat_brakes_and_halts(robot):
     q0 = robot.target.q_rad.copy()
     for k in range(60):
         q = q0 + [0.004 * k, 0, 0, 0, 0, 0]
-        apply_inputs(robot, {f"input_double_register_{24 + i}": float(q[i]) for i in range(6)} | {"input_int_register_24": k + 1})
+        setpoint = {f"input_double_register_{24 + i}": float(q[i]) for i in range(6)}
+        apply_inputs(robot, setpoint | {"input_int_register_24": k + 1})
         robot.step()
     assert speed(robot) == pytest.approx(0.5, abs=0.02)
     falling_after = until(robot, lambda: robot.outputs.ints[24] == 3)
@@ -204,7 +205,7 @@ def test_a_new_program_replaces_the_old_one(robot):
 
 
 def test_a_failing_program_brakes_and_names_its_line(robot):
-    robot.start_program("def bad():\n  speedj([0.5,0,0,0,0,0], 4.0, 0.3)\n  servoj([1,2,3], 0, 0, 0.008, 0.1, 300)\nend\n")
+    robot.start_program("def bad():\n  speedj([0.5,0,0,0,0,0], 4.0, 0.3)\n  servoj([1,2,3], t=0.008)\nend\n")
     until(robot, lambda: stopped(robot))
     assert "line 3" in robot.messages[-1][1]
     assert "six" in robot.messages[-1][1]
@@ -235,7 +236,8 @@ def test_a_secondary_program_runs_beside_and_may_not_move(robot):
 
 
 def test_rtde_watchdog_stops_the_program(robot):
-    robot.start_program('def w():\n  rtde_set_watchdog("input_int_register_24", 10.0, "stop")\n  while True:\n    sync()\n  end\nend\n')
+    watchdog = 'rtde_set_watchdog("input_int_register_24", 10.0, "stop")'
+    robot.start_program(f"def w():\n  {watchdog}\n  while True:\n    sync()\n  end\nend\n")
     for _ in range(50):
         apply_inputs(robot, {"input_int_register_24": 1})
         robot.step()
@@ -334,7 +336,10 @@ def test_safety_bits():
     assert safety_status_bits(SafetyMode.ROBOT_EMERGENCY_STOP) == 1 << 6 | 1 << 7 | 1 << 10
 
 
-@pytest.mark.parametrize("field", [{"control_hz": 0.0}, {"tcp": (0,)}, {"program_stop_rad_s2": -1.0}, {"deviation_limit_rad": float("nan")}])
+@pytest.mark.parametrize(
+    "field",
+    [{"control_hz": 0.0}, {"tcp": (0,)}, {"program_stop_rad_s2": -1.0}, {"deviation_limit_rad": float("nan")}],
+)
 def test_config_names_its_field(field):
     with pytest.raises(ConfigError, match=next(iter(field))):
         ControllerConfig(**field)

@@ -106,7 +106,8 @@ HOSTILE = {
     "too many names": struct.pack(">HB", 3 + 3000, ord("I")) + b"a," * 1500,
     "NaN": struct.pack(">HB", 24 + 3, ord("I")) + b"input_double_register_30"
     + struct.pack(">HBBd", 12, ord("U"), 1, float("nan")),
-    "short data": struct.pack(">HB", 24 + 3, ord("I")) + b"input_double_register_30" + struct.pack(">HBBI", 8, ord("U"), 1, 0),
+    "short data": struct.pack(">HB", 24 + 3, ord("I")) + b"input_double_register_30"
+    + struct.pack(">HBBI", 8, ord("U"), 1, 0),
 }  # fmt: skip
 
 
@@ -163,7 +164,8 @@ def test_framing_of_programs():
     framer = ScriptFramer()
     text = "# header\ndef p():\n  if True:\n    x = 1 # end\n  end\nend\nstopj(2)\nsec s():\nend\n"
     programs = [p for i in range(len(text)) for p in framer.feed(text[i : i + 1].encode())]
-    assert programs == ["# header\ndef p():\n  if True:\n    x = 1 # end\n  end\nend\n", "stopj(2)\n", "sec s():\nend\n"]
+    first = "# header\ndef p():\n  if True:\n    x = 1 # end\n  end\nend\n"
+    assert programs == [first, "stopj(2)\n", "sec s():\nend\n"]
 
 
 def test_a_program_without_end_is_bounded():
@@ -186,7 +188,8 @@ def dashboard(bench, *lines):
 def test_dashboard_cb3(bench):
     bench.controller.start_program("def prog():\n  while True:\n    sync()\n  end\nend\n")
     assert dashboard(bench, "PolyscopeVersion", "robotmode", "safetymode", "programState", "running") == [
-        "3.15.8.106339 (Jan 31 2022)", "Robotmode: RUNNING", "Safetymode: NORMAL", "PLAYING prog", "Program running: true",
+        "3.15.8.106339 (Jan 31 2022)", "Robotmode: RUNNING", "Safetymode: NORMAL", "PLAYING prog",
+        "Program running: true",
     ]  # fmt: skip
     bench.controller.protective_stop()
     bench.cycle(5)

@@ -166,17 +166,25 @@ class StateBuiltins:
         return Pose(frames.forward(joints, self._c.tcp if tcp is None else as_joints("tcp", tcp)))
 
     def get_inverse_kin(
-        self, x: Any, qnear: Any = None, maxPositionError: float = 1e-10, maxOrientationError: float = 1e-10,  # noqa: N803
+        self,
+        x: Any,
+        qnear: Any = None,
+        maxPositionError: float = 1e-10,  # noqa: N803
+        maxOrientationError: float = 1e-10,  # noqa: N803
         tcp: Any = None,
-    ) -> list:  # fmt: skip
+    ) -> list:
         """On the branch of `qnear`, or of the present joints."""
         near = self._c.measured.q_rad if qnear is None else as_joints("qnear", qnear)
         return _inverse(as_joints("x", x), near, self._c.tcp if tcp is None else as_joints("tcp", tcp)).tolist()
 
     def get_inverse_kin_has_solution(
-        self, x: Any, qnear: Any = None, maxPositionError: float = 1e-10, maxOrientationError: float = 1e-10,  # noqa: N803
+        self,
+        x: Any,
+        qnear: Any = None,
+        maxPositionError: float = 1e-10,  # noqa: N803
+        maxOrientationError: float = 1e-10,  # noqa: N803
         tcp: Any = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Whether get_inverse_kin would answer."""
         try:
             self.get_inverse_kin(x, qnear, tcp=tcp)

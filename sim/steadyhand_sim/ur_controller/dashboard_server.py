@@ -38,7 +38,7 @@ class Dashboard:
             "play": lambda: "Starting program" if self._c.play_program() else "Failed to execute: play",
             "power on": lambda: "Powering on" if self._c.power_on() else "Failed to execute: power on",
             "power off": self._power_off,
-            "brake release": lambda: "Brake releasing" if self._c.brake_release() else "Failed to execute: brake release",
+            "brake release": self._brake_release,
             "unlock protective stop": self._unlock,
             "close safety popup": lambda: "closing safety popup",
             "close popup": self._close_popup,
@@ -84,6 +84,9 @@ class Dashboard:
     def _power_off(self) -> str:
         self._c.power_off()
         return "Powering off"
+
+    def _brake_release(self) -> str:
+        return "Brake releasing" if self._c.brake_release() else "Failed to execute: brake release"
 
     def _unlock(self) -> str:
         if self._c.unlock_protective_stop() or self._c.safety_mode in MOTION_ALLOWED:

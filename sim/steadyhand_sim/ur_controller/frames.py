@@ -50,7 +50,7 @@ def jacobian(q_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:
 
 
 def inverse(pose: np.ndarray, q_near_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:
-    """Joint angles (6,) for a TCP pose in `base`, on the branch of `q_near_rad`. Raises KinematicsError if unreachable."""
+    """Joint angles (6,) for a TCP pose in `base`, on the branch of `q_near_rad`. KinematicsError if unreachable."""
     t_base_flange = transform(pose) @ np.linalg.inv(transform(tcp))
     wanted = kinematics.T_BASE_LINK_BASE @ t_base_flange @ kinematics.T_TOOL0_TOOL
     if not np.isfinite(wanted).all():

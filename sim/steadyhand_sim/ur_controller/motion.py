@@ -164,7 +164,7 @@ class Servo:
 
 
 class JointMove:
-    """movej: trapezoid of the leading axis at (`v`, `a`), the others in proportion; `t` > 0 sets the duration instead."""
+    """movej: trapezoid of the leading axis at (`v`, `a`), the others in proportion; or the duration `t`, if not 0."""
 
     def __init__(self, now: Setpoint, goal_q_rad: np.ndarray, a: float, v: float, t: float = 0.0):
         self.goal = as_joints("q", goal_q_rad)

@@ -94,7 +94,7 @@ class LinearSpeed:
 
 
 def stop_linear(now: Setpoint, a: float, tcp: np.ndarray) -> Brake:
-    """stopl: the tool decelerates at `a` m/s2. The joints slow down in proportion, which holds the path to first order."""
+    """stopl: the tool decelerates at `a` m/s2, the joints in proportion, which holds the path to first order."""
     require_positive("a", a)
     peak = float(np.abs(now.qd_rad_s).max())
     speed = float(np.linalg.norm((frames.jacobian(now.q_rad, tcp) @ now.qd_rad_s)[:3]))

@@ -81,7 +81,7 @@ class ControllerServer:
 
 
 def serve(controller: URController, host: str, until: Callable[[], bool] = lambda: False) -> ControllerServer:
-    """Open the ports on `host` and run at the controller's own rate until `until()`; the server, closed, for its counts."""
+    """Open the ports on `host`, run at the controller's rate until `until()`; the closed server, for its counts."""
     server = ControllerServer(controller, host)
     try:
         server.run(until)
