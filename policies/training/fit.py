@@ -6,6 +6,7 @@ import copy
 import numpy as np
 import torch
 
+from steadyhand.errors import ConfigError
 from policies.training.expert import expert_plan
 from policies.training.network import ACCELERATION_LIMITS, PolicyNetwork
 
@@ -56,8 +57,11 @@ def fit(
     batch, loss_function = settings["batch"], torch.nn.HuberLoss(delta=0.1)
     optimiser = torch.optim.AdamW(network.parameters(), settings["learning_rate"], weight_decay=settings["weight_decay"])
     steps = epochs * (len(inputs) // batch)
+    if steps < 20:
+        raise ConfigError(f"optimiser: {epochs} epochs of {len(inputs)} observations in batches of {batch} are {steps} "
+                          "steps; give at least 20")
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, settings["learning_rate"], total_steps=max(steps, 1), pct_start=0.1
+        optimiser, settings["learning_rate"], total_steps=steps, pct_start=0.1
     )
     best = (np.inf, copy.deepcopy(network.state_dict()))
     for epoch in range(epochs):
@@ -71,7 +75,7 @@ def fit(
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimiser.step()
             schedule.step()
-            total += float(loss)
+            total += float(loss.detach())
         network.eval()
         with torch.no_grad():
             value = float(loss_function(network.plan(check_in), check_out))

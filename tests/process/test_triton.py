@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -156,6 +157,33 @@ def test_the_server_refuses_another_shape_and_lives(server, triton, local):
     assert client.infer("pick_place", [many], client_timeout=LIMIT_S).as_numpy("actions").shape == (8, 8, 5)
     client.close()
     triton.canary(LIMIT_S)
+
+
+def test_calls_at_once_get_each_its_own_answer(server, local):
+    """Batched on the server: rows must come back to whoever asked."""
+    wrong = []
+
+    def call(k: int):
+        policy = TritonPolicy(TritonConfig(server.status()["grpc"]), local.contract).open()
+        for i in range(30):
+            value = observation(local).copy()
+            value[0] += 0.002 * (30 * k + i) / 8
+            served = policy.infer(value, f"{k}-{i}", LIMIT_S)
+            if np.abs(served.actions - local_answer(value)).max() > 1e-5:
+                wrong.append((k, i))
+        policy.close()
+
+    def local_answer(value):
+        with lock:
+            return local.infer(value, "local", LIMIT_S).actions
+
+    lock = threading.Lock()
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert wrong == [] and not any(t.is_alive() for t in threads)
 
 
 def test_an_unknown_model_is_rejected(server, local):
