@@ -92,13 +92,17 @@ class Session:
 
 
 def random_target(rng: np.random.Generator) -> np.ndarray:
-    """(x, y, z, yaw) over tray or box, from grasp height up to 0.3 m."""
+    """(x, y, z, yaw) over tray or box, 30 mm to 0.3 m high.
+
+    Grasp height itself (20 mm, floor of the gate 15 mm) needs a policy that is calmer there than this noise, which does
+    not fall with speed: recorded demonstrations cover it.
+    """
     region = (cell.TRAY, cell.BOX)[rng.integers(2)]
     return np.array(
         [
             rng.uniform(region.x_min_m + 0.03, region.x_max_m - 0.03),
             rng.uniform(region.y_min_m + 0.03, region.y_max_m - 0.03),
-            rng.choice([0.022, 0.12, rng.uniform(0.08, 0.3)]),
+            rng.choice([0.03, 0.12, rng.uniform(0.08, 0.3)]),
             rng.uniform(-np.pi / 4, np.pi / 4),
         ]
     )

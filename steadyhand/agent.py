@@ -40,6 +40,8 @@ class AgentConfig:
         check_ranges(self)
 
 
+PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.6 s) and its stop tail (0.5 s) are over
+REPLACED_S = 0.06  # from a braking chunk to a state that knows of it
 LATENCIES_KEPT = 100_000
 # No chunk sent, or none but refused ones, for this long in a policy phase: the agent brakes, before the guard's 100 ms.
 BRAKE_AFTER_S = 0.07
@@ -62,6 +64,7 @@ class _Ending:
     code: Code
     message: str
     since_s: float
+    replaced_s: float = math.inf  # stamp at which a braking chunk replaced the plan; -inf when no plan is in force
 
 
 class Agent:
@@ -173,20 +176,27 @@ class Agent:
 
     def _end(self, code: Code, message: str, now_s: float) -> None:
         """Begin the end of the goal: drop every command and wait for rest."""
-        self._ending = _Ending(code, message, now_s)
-        self._drop_commands(self._state.stamp_s if self._state else 0.0)
+        stamp_s = self._state.stamp_s if self._state else 0.0
+        idle = stamp_s - self._last_sent_s > PLAN_ENDED_S
+        self._ending = _Ending(code, message, now_s, -math.inf if idle else math.inf)
+        self._drop_commands(stamp_s)
 
     def _await_rest(self, inputs: Inputs, new: bool) -> None:
+        """Rest counts when nothing can move any more: disarmed, or the plan in force replaced by braking."""
         state, ending = self._state, self._ending
         fresh = inputs.now_s - self._state_arrived_s <= self.config.state_timeout_s
         still = state is not None and bool(np.abs(state.qd_commanded_rad_s).max() < 0.02)
-        if new and fresh and state.at_rest and still:
+        armed = self._armed(inputs.now_s) and state.token == self._token
+        if new and armed and (ending.replaced_s == math.inf or not still):
+            self._send_brake(state)
+            if self._chunk is not None:
+                ending.replaced_s = min(ending.replaced_s, state.stamp_s)
+        settled = not armed or state.stamp_s - ending.replaced_s > REPLACED_S
+        if new and fresh and settled and state.at_rest and still:
             self._conclude(True, inputs.now_s)
         elif inputs.now_s - ending.since_s > self.config.rest_limit_s:
             self._raise("rest_unknown", inputs.now_s, f"no rest measured within {self.config.rest_limit_s:.1f} s")
             self._conclude(False, inputs.now_s)
-        elif new and fresh and not still and self._armed(inputs.now_s) and state.token == self._token:
-            self._send_brake(state)  # cancelled while armed: the plan's own end would come later than this
 
     def _conclude(self, at_rest: bool, now_s: float) -> None:
         executor, ending = self._executor, self._ending

@@ -43,7 +43,7 @@ class Limits:
     max_stop_s: float = 0.5  # a set-point is admitted only if a checked stop from it ends within this time
     tracking_rad: float = 0.03  # |commanded(t - lag) - measured| at standstill
     tracking_slack_s: float = 0.016  # and this much more for each rad/s: lag is known to two control periods
-    tool_min_m: np.ndarray = field(default_factory=lambda: _array(0.15, -0.55, 0.008))
+    tool_min_m: np.ndarray = field(default_factory=lambda: _array(0.15, -0.55, 0.015))
     tool_max_m: np.ndarray = field(default_factory=lambda: _array(0.85, 0.60, 0.80))
     min_clearance_m: float = 0.005  # between capsules, and between the arm and the table
 

@@ -26,6 +26,7 @@ from steadyhand_ros.process_supervisor import ProcessSupervisor
 from steadyhand_sim.score_client import ScoreClient
 
 TRITON_SHARE_WANTED = 0.99
+STOP_ABOVE_RAD_S = 0.5  # the operator's stop in the middle comes when the arm is well under way
 DEATHS_AT_START = 3  # of one process before the first arming: it cannot run here, and its log says why
 RESULT_NAMES = {
     0: "OK", 1: "UNKNOWN_TASK", 2: "EMPTY_TRAY", 3: "UNREACHABLE", 4: "NOT_ARMED", 5: "STOPPED", 6: "CANCELLED",
@@ -165,7 +166,7 @@ class _Job:
             self._tick()
             feedback = goal.feedback
             if stop_after is not None and not stopped and feedback is not None:
-                moving = max(abs(v) for v in self.watcher.state.qd_commanded_rad_s) > 0.1
+                moving = max(abs(v) for v in self.watcher.state.qd_commanded_rad_s) > STOP_ABOVE_RAD_S
                 if feedback.placed >= stop_after and moving:
                     self._operator_stop()
                     stopped = True
@@ -221,7 +222,9 @@ class _Job:
         goal = self.goals[-1] if self.goals else None
         if goal is not None and goal.feedback is not None:
             f = goal.feedback
-            self.progress.placed, self.progress.attempted = f.placed, f.attempted
+            before = [g.result for g in self.goals[:-1] if g.result]
+            self.progress.placed = f.placed + sum(r.placed for r in before)
+            self.progress.attempted = f.attempted + sum(r.attempted for r in before)
             self.progress.executor = f"{f.phase} {f.detail}"
         if self.watcher is not None and self.watcher.state is not None:
             self.progress.mode = self.watcher.state.mode
