@@ -51,11 +51,20 @@ def pose_base_link_tool(q_rad: np.ndarray) -> np.ndarray:
 
 def jacobian(q_rad: np.ndarray) -> np.ndarray:
     """Geometric Jacobian of the tool in `base_link`: (6,) -> (6, 6), rows vx vy vz wx wy wz."""
-    links = link_transforms(q_rad)
+    return _jacobian(link_transforms(q_rad))
+
+
+def _jacobian(links: np.ndarray) -> np.ndarray:
+    """Jacobian from the link transforms (6, 4, 4): column i is (axis_i x (tip - origin_i), axis_i)."""
     tip = (links[-1] @ T_TOOL0_TOOL)[:3, 3]
-    previous = np.concatenate([T_BASE_LINK_BASE[None], links[:-1]])
-    axes, origins = previous[:, :3, 2], previous[:, :3, 3]
-    return np.vstack([np.cross(axes, tip - origins).T, axes.T])
+    out = np.empty((6, 6))
+    out[3:, 0], out[3:, 1:] = T_BASE_LINK_BASE[:3, 2], links[:-1, :3, 2].T
+    ax, ay, az = out[3:]
+    arm = np.empty((3, 6))
+    arm[:, 0], arm[:, 1:] = tip - T_BASE_LINK_BASE[:3, 3], tip[:, None] - links[:-1, :3, 3].T
+    rx, ry, rz = arm  # written out: np.cross costs four times the rest of this function
+    out[0], out[1], out[2] = ay * rz - az * ry, az * rx - ax * rz, ax * ry - ay * rx
+    return out
 
 
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:
@@ -95,11 +104,12 @@ def ik_near(
     wanted = np.asarray(pose_base_link_tool_wanted, dtype=float)
     q = np.array(q_seed_rad, dtype=float)
     for _ in range(max_iterations):
-        pose = pose_base_link_tool(q)
+        links = link_transforms(q)
+        pose = links[-1] @ T_TOOL0_TOOL
         error = np.concatenate([wanted[:3, 3] - pose[:3, 3], rotation_vector(wanted[:3, :3] @ pose[:3, :3].T)])
         if np.abs(error).max() < tolerance:
             return q
-        j = jacobian(q)
+        j = _jacobian(links)
         step = j.T @ np.linalg.solve(j @ j.T + damping**2 * np.eye(6), error)
         q = q + np.clip(step, -0.3, 0.3)
     raise KinematicsError(

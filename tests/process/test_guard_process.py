@@ -30,7 +30,7 @@ def set_moving(rig):
     rig.arm()
     rig.move(0.8)
     samples = rig.observer.watch(1.0, lambda v: target_speed(v) > 0.2)
-    assert target_speed(samples[-1]) > 0.2, (rig.client.state, rig.verdicts[-1:])
+    assert target_speed(samples[-1]) > 0.2, (rig.client.state.causes, rig.verdicts[-1:])
     return rig
 
 

@@ -39,7 +39,7 @@ MUST_STOP = {"stop", "stop and re-arm at once", "new token", "recovering", "rest
 def snapshots() -> dict[str, FakeCell]:
     """A cell in each phase, on the way through a task that also fails, goes blind and gives up."""
     found: dict[str, FakeCell] = {}
-    c = FakeCell(scatter(2, 1), 1)
+    c = FakeCell(scatter(1, 1), 1)
     c.warm_up()
     c.goal()
 

@@ -1,6 +1,8 @@
 """A guard process, an emulated controller process, a commander, and an outside observer of the controller's port."""
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +19,11 @@ from tests.support.emulated_controller import Controller, host
 
 STREAM_S = 0.05
 PATIENT = {"shell_timeout_s": 1.0, "command_timeout_s": 1.0}
+
+
+def _die_with_parent():
+    """A guard outlives its clients on purpose; a test's guard must not outlive a killed test run."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Observer:
@@ -76,7 +83,8 @@ class Rig:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "ur5"]
         self.guard = subprocess.Popen(
-            [*command, "--socket-dir", str(self.folder), "--config", str(self.config), *extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+            [*command, "--socket-dir", str(self.folder), "--config", str(self.config), *extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+            preexec_fn=_die_with_parent,
         )
         line = self.guard.stdout.readline()
         assert "ready" in line, self.guard.stderr.read()

@@ -5,10 +5,14 @@ stops by the missed heartbeat).
 """
 from __future__ import annotations
 
+import os
+
+# Before numpy is imported: a pool of BLAS threads at normal priority would make a SCHED_FIFO loop wait for them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import argparse
 import functools
 import json
-import os
 import secrets
 import signal
 import sys

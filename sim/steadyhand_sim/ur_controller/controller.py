@@ -43,6 +43,7 @@ class URController(PendantMixin):
         config: ControllerConfig = ControllerConfig(),
         program_factory: ProgramFactory = urscript_program,
     ):
+        import steadyhand_sim.urscript  # noqa: F401 now: at the first upload it would cost two control cycles
         from steadyhand_sim.ur_controller.builtins import Builtins  # it needs this module's types
 
         self.config, self.plant = config, plant
