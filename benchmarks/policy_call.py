@@ -1,9 +1,9 @@
 """`policy_call`: latency of one policy call, in this process and on Triton, quiet and with every core loaded.
 
-A call is `infer` as the agent makes it: observation checked, answer checked against the contract. Triton calls are paced
-at 200 Hz by a monotonic schedule (20 Hz would take an hour; back to back would measure throughput) and wait up to 1 s, so
-that a slow call is measured and not cut off at the deadline; calls above the runtime's 20 ms are counted. Loaded: one
-busy process for each core, for the Triton part only.
+A call is `infer` as the agent makes it: observation checked, answer checked against the contract. Triton calls are
+paced at 200 Hz by a monotonic schedule (20 Hz would take an hour; back to back would measure throughput) and wait up to
+1 s, so that a slow call is measured and not cut off at the deadline; calls above the runtime's 20 ms are counted.
+Loaded: one busy process for each core, for the Triton part only.
 """
 from __future__ import annotations
 

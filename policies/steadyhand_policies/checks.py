@@ -39,7 +39,8 @@ def check_policy(
     is not finite, misshapen or out of range is refused with PolicyError.
     """
     contracts.check_runtime(contract)
-    contracts.check_canary(contract, _ask(policy, contract, np.float32(contract.canary.observation), "canary", deadline_s)[0])
+    canary = np.float32(contract.canary.observation)
+    contracts.check_canary(contract, _ask(policy, contract, canary, "canary", deadline_s)[0])
     rng = np.random.default_rng(seed)
     latencies_s, servers = [], set()
     for i in range(n):

@@ -19,8 +19,8 @@ from steadyhand_policies.triton_tree import ServerTree
 
 # Runs first in the child: asks the kernel for SIGKILL when the supervisor dies (prctl PR_SET_PDEATHSIG = 1), checks
 # that it did not die already, asks for a little priority (a call is 0.3 ms of work that a robot waits for; refused
-# without the right to it, which is fine), becomes the server. In the child by exec, not by a fork hook: the supervisor has gRPC
-# threads, and code between fork and exec of a threaded process may hang.
+# without the right to it, which is fine), becomes the server. In the child by exec, not by a fork hook: the supervisor
+# has gRPC threads, and code between fork and exec of a threaded process may hang.
 _BECOME = (
     "import ctypes, os, sys\n"
     "ctypes.CDLL(None).prctl(1, 9)\n"

@@ -173,7 +173,8 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, ContractError, SteadyhandError) as error:
         print(f"steadyhand-triton: {error}", file=sys.stderr)
         return 2
-    process = TritonProcess(tree, options.repository, addresses, f"steadyhand_triton_{slot.index}_", folder / "server.log")
+    prefix = f"steadyhand_triton_{slot.index}_"
+    process = TritonProcess(tree, options.repository, addresses, prefix, folder / "server.log")
     client = TritonPolicy(TritonConfig(f"127.0.0.1:{options.grpc_port}"), contract).open()
     supervisor = Supervisor(process, client, SupervisorConfig(ready_timeout_s=options.ready_timeout_s),
                             folder / "status.json")
@@ -190,7 +191,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parser(slot) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="steadyhand-triton", description=__doc__.splitlines()[0])
     parser.add_argument("--repository", type=Path, default=repositories.DEFAULT_REPOSITORY, help="model repository")
-    parser.add_argument("--venv", type=Path, default=triton_tree.default_venv(), help="environment with nvidia-pytriton")
+    parser.add_argument("--venv", type=Path, default=triton_tree.default_venv(), help="has nvidia-pytriton")
     parser.add_argument("--http-port", type=int, default=slot.triton_http_port)
     parser.add_argument("--grpc-port", type=int, default=slot.triton_grpc_port)
     parser.add_argument("--metrics-port", type=int, default=slot.triton_metrics_port)

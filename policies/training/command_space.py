@@ -1,8 +1,9 @@
 """Many episodes at once in command space: the commanded tool alone, without physics, for coverage.
 
 The observation depends on commanded motion, so this costs microseconds a step where the full environment costs ten
-milliseconds. Fingers close to the cube's width when asked; nothing can be knocked over. Demonstrations and evaluation use
-the full environment; this only shows the learner more states, its own included (DAgger), all labelled by the demonstrator.
+milliseconds. Fingers close to the cube's width when asked; nothing can be knocked over. Demonstrations and evaluation
+use the full environment; this only shows the learner more states, its own included (DAgger), all labelled by the
+demonstrator.
 """
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def run(act: Callable[[np.ndarray], np.ndarray], n: int, noise: float, seed: int
         target = np.where(pick[:, None] > 0, cube, release)
         error = target - tool
         o = np.column_stack([
-            error, np.sin(4 * yaw_error), np.cos(4 * yaw_error), velocity, yaw_rate, tool[:, 2], width, closed, pick, 1 - pick,
+            error, np.sin(4 * yaw_error), np.cos(4 * yaw_error), velocity, yaw_rate, tool[:, 2], width, closed,
+            pick, 1 - pick,
         ]).astype(np.float32)
         seen.append(o[~done])
         actions = np.asarray(act(o), dtype=float)
@@ -58,7 +60,8 @@ def run(act: Callable[[np.ndarray], np.ndarray], n: int, noise: float, seed: int
         tool, yaw_error = tool + step[:, 0, :3] * STEP_M, yaw_error - step[:, 0, 3] * STEP_YAW_RAD
         velocity = step[:, :, :3].mean(axis=1) * STEP_M / PERIOD_S
         yaw_rate = step[:, :, 3].mean(axis=1) * STEP_YAW_RAD / PERIOD_S
-        lifted = (pick > 0) & (closed > 0) & (width < skills.GRASP_WIDTH_MAX_M) & (tool[:, 2] - cube[:, 2] >= hand_over_m)
+        held = (pick > 0) & (closed > 0) & (width < skills.GRASP_WIDTH_MAX_M)
+        lifted = held & (tool[:, 2] - cube[:, 2] >= hand_over_m)
         pick = np.where(lifted, 0.0, pick)
         yaw_error = np.where(lifted, rng.uniform(-np.pi / 4, np.pi / 4, n), yaw_error)
         done |= (pick < 1) & (closed < 1) & (tool[:, 2] >= skills.RETREAT_Z_M)

@@ -24,8 +24,8 @@ class ExpertConfig:
     gain_1_s: float = 3.0
     response_s: float = 0.1  # time constant from velocity error to acceleration
     deceleration_m_s2: float = 0.7
-    # Bound on the change of velocity, growing with the speed: the guard blends a new plan in over 0.2 s, which makes the
-    # acceleration of a start from rest up to 3.5 times the plan's own.
+    # Bound on the change of velocity, growing with the speed: where the guard hands over to a new plan, a start from
+    # rest needs up to twice the plan's own acceleration.
     start_m_s2: float = 0.35
     acceleration_m_s2: float = 1.0
     full_at_m_s: float = 0.15
@@ -75,7 +75,7 @@ def expert_plan(observations: np.ndarray, config: ExpertConfig = ExpertConfig())
 
 
 def expert_actions(observations: np.ndarray, config: ExpertConfig = ExpertConfig()) -> np.ndarray:
-    """(N, OBSERVATION_DIM) -> (N, HORIZON, ACTION_DIM), each within [-1, 1]: the plan integrated from the velocity seen."""
+    """(N, OBSERVATION_DIM) -> (N, HORIZON, ACTION_DIM) within [-1, 1]: the plan integrated from the velocity seen."""
     accelerations, votes = expert_plan(observations, config)
     start = np.asarray(observations, dtype=float)[:, None, 5:9]
     end = start + np.cumsum(accelerations, axis=1) * PERIOD_S
@@ -111,7 +111,8 @@ def _vote(error, yaw_error, velocity, closed, pick):
     """+1 close, -1 open; graded by the smallest margin, so that it is a continuous function of the observation."""
     distance, height = np.hypot(error[:, 0], error[:, 1]), np.abs(error[:, 2])
     speed = np.linalg.norm(velocity, axis=1)
-    at_cube = np.minimum.reduce([1 - distance / 0.007, 1 - height / 0.006, 1 - np.abs(yaw_error) / 0.09, 1 - speed / 0.06])
+    yaw = np.abs(yaw_error)
+    at_cube = np.minimum.reduce([1 - distance / 0.007, 1 - height / 0.006, 1 - yaw / 0.09, 1 - speed / 0.06])
     at_place = np.minimum.reduce([1 - distance / 0.012, 1 - height / 0.010, 1 - speed / 0.06])
     grade = lambda margin: np.clip(2.5 * margin, -1.0, 1.0)
     return np.where(pick, np.where(closed, 1.0, grade(at_cube)), np.where(closed, -grade(at_place), -1.0))

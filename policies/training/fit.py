@@ -34,7 +34,7 @@ def jittered(observations: np.ndarray, settings: dict, rng: np.random.Generator)
 
 
 def labels_of(observations: np.ndarray) -> torch.Tensor:
-    """What `PolicyNetwork.plan` shall answer: the demonstrator's accelerations in units of the limits, and its votes."""
+    """What `PolicyNetwork.plan` shall answer: the demonstrator's accelerations in units of the limits, and votes."""
     accelerations, votes = expert_plan(observations)
     plan = np.concatenate([accelerations / np.array(ACCELERATION_LIMITS), votes[:, :, None]], axis=2)
     return torch.as_tensor(plan, dtype=torch.float32)
@@ -49,20 +49,19 @@ def fit(
     seed: int,
     on_epoch=lambda row: None,
 ) -> PolicyNetwork:
-    """Train in place with Adam, cosine learning rate and Huber loss; returns the network at its best validation loss."""
+    """Train in place (AdamW, one-cycle rate, Huber loss); returns the network at its best validation loss."""
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     inputs, labels = torch.as_tensor(observations), labels_of(observations)
     check_in, check_out = torch.as_tensor(validation), labels_of(validation)
     batch, loss_function = settings["batch"], torch.nn.HuberLoss(delta=0.1)
-    optimiser = torch.optim.AdamW(network.parameters(), settings["learning_rate"], weight_decay=settings["weight_decay"])
+    rate = settings["learning_rate"]
+    optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=settings["weight_decay"])
     steps = epochs * (len(inputs) // batch)
     if steps < 20:
         raise ConfigError(f"optimiser: {epochs} epochs of {len(inputs)} observations in batches of {batch} are {steps} "
                           "steps; give at least 20")
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, settings["learning_rate"], total_steps=steps, pct_start=0.1
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
     best = (np.inf, copy.deepcopy(network.state_dict()))
     for epoch in range(epochs):
         network.train()

@@ -1,7 +1,7 @@
 """The network: normalisation, saturating features, a small perceptron, integration. All inside the exported graph.
 
-The perceptron answers bounded *accelerations*; the graph integrates them from the commanded velocity in the observation.
-So a chunk always continues the motion under way and its acceleration is bounded by construction, and what is learned is
+The perceptron answers bounded *accelerations*; the graph integrates them from the commanded velocity that it sees. So a
+chunk always continues the motion under way and its acceleration is bounded by construction, and what is learned is
 not swamped by repeating the velocity (regressing steps directly stalled: an error of 2 % of a step is a third of the
 change of velocity that one period may bring).
 """
@@ -23,7 +23,8 @@ _SATURATING = [
     ("tool_z", 0.075, 0.015), ("tool_z", 0.115, 0.015), ("tool_z", 0.17, 0.02), ("tool_z", 0.23, 0.02),
     ("gripper_width", 0.047, 0.003),
 ]
-ACCELERATION_LIMITS = (1.05, 1.05, 1.05, 3.2)  # m/s2, rad/s2: a little above the demonstrator's, so that tanh reaches them
+# m/s2, rad/s2: a little above the demonstrator's, so that tanh reaches them
+ACCELERATION_LIMITS = (1.05, 1.05, 1.05, 3.2)
 _DISTANCE_SCALES_M = (0.01, 0.03, 0.1)
 
 
@@ -51,7 +52,7 @@ class PolicyNetwork(nn.Module):
         self.body = nn.Sequential(*layers)
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        """Actions within [-1, 1]: bounded inside the graph, so that a reply out of range means damage and is refused."""
+        """Actions within [-1, 1]: bounded inside the graph, so a reply out of range means damage and is refused."""
         plan = self.plan(observation)
         change = torch.einsum("kj,bja->bka", self.sum, plan[:, :, :4] * self.acceleration)
         start = observation[:, None, 5:9]

@@ -128,7 +128,9 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
             actor = Actor(folder / f"round{part}.onnx", dagger["noise"], demo["noise_hold"])
             driven = run_episodes(actor, seeds(dagger, offset=1000 * part), workers=workers)
             LOG.info("%s drives: %s", name, summary(driven))
-            learner = command_space.run(act, wide["dagger_episodes"], wide["dagger_noise"], wide["first_seed"] + 1 + part)
+            learner = command_space.run(
+                act, wide["dagger_episodes"], wide["dagger_noise"], wide["first_seed"] + 1 + part
+            )
             LOG.info("%s drives in command space: %.3f done", name, learner.done.mean())
             real = observations_of(driven)
             visited = np.concatenate([visited, real, fit.jittered(real, settings, rng), learner.observations])
@@ -157,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--evaluate-only", action="store_true", help="evaluate the model in the repository again")
     options = parser.parse_args(argv)
     text = options.config.read_text()
-    config = yaml.safe_load(text)
+    config, config_sha256 = yaml.safe_load(text), hashlib.sha256(text.encode()).hexdigest()
     folder = options.out or current_slot().out_dir / "training" / config["model"]
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
@@ -169,7 +171,7 @@ def main(argv: list[str] | None = None) -> int:
         export.export_onnx(network, version / "model.onnx")
         contract = export.make_contract(
             network, version / "model.onnx",
-            contracts.Training(made_at, config["seed"], hashlib.sha256(text.encode()).hexdigest(), demonstrations, visited),
+            contracts.Training(made_at, config["seed"], config_sha256, demonstrations, visited),
             contracts.Score("not evaluated yet", 0, 0, 0.0, 1.0),
             np.load(folder / "demonstrations.npz")["observation"][10], config["model"],
         )
@@ -183,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
     score = contracts.Score("pick and place in Steadyhand/UR5PickPlace-v0, held-out seeds", whole["n"],
                             whole["successes"], *whole["wilson"])
     (version / "contract.json").write_text(contracts.dump(replace(contract, score=score)))
-    LOG.info("wrote %s: %d of %d placed, 95 %% interval %.3f to %.3f", version, whole["successes"], whole["n"], *whole["wilson"])
+    LOG.info("wrote %s: %s", version, score)
     return 0
 
 

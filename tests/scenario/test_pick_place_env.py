@@ -94,7 +94,7 @@ def test_a_bad_action_is_refused_by_name(env, bad):
         env.step(bad)
 
 
-@pytest.mark.parametrize("change", [{"cubes_min": 0}, {"cubes_max": 99}, {"latency_min_s": 0.2}, {"target_bias_m": -1.0},
+@pytest.mark.parametrize("change", [{"cubes_min": 0}, {"cubes_max": 99}, {"latency_min_s": 0.2}, {"target_bias_m": -1},
                                     {"target_noise_m": float("nan")}, {"time_limit_s": 0.0}])
 def test_the_configuration_names_its_field(change):
     with pytest.raises(ConfigError, match=next(iter(change))):

@@ -58,7 +58,8 @@ def test_one_command_makes_a_repository(tmp_path):
     config["evaluation"] |= {"episodes": 1, "disturbed_episodes": 1}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
-    assert train.main(["--config", str(path), "--repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]) == 0
+    arguments = {"--config": path, "--repository": tmp_path / "models", "--out": tmp_path / "out"}
+    assert train.main([str(x) for pair in arguments.items() for x in pair]) == 0
     policy = LocalOnnxPolicy(repository.policy_files(tmp_path / "models")).open()
     check_policy(policy, policy.contract, n=3, deadline_s=5.0)
     assert policy.contract.score.n == 1 and policy.contract.training.demonstrations == 1

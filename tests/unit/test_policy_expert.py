@@ -36,7 +36,8 @@ def test_speed_and_acceleration_stay_bounded(error, yaw, z):
 @settings(max_examples=40, deadline=None)
 def test_a_small_change_of_the_observation_is_a_small_change_of_the_motion(seed):
     rng = np.random.default_rng(seed)
-    o = observe(rng.uniform(-0.2, 0.2, 3), rng.uniform(-0.7, 0.7), rng.uniform(-0.2, 0.2, 3), 0.0, rng.uniform(0.05, 0.3))
+    error, velocity = rng.uniform(-0.2, 0.2, (2, 3))
+    o = observe(error, rng.uniform(-0.7, 0.7), velocity, 0.0, rng.uniform(0.05, 0.3))
     near = o.copy()
     near[:3] += 1e-6 * rng.standard_normal(3)
     assert np.abs(expert_actions(near[None])[0] - expert_actions(o[None])[0]).max() < 1e-3

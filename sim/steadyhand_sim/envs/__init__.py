@@ -1,4 +1,4 @@
-"""Gymnasium environments on the simulated cell: the same plant, conversions, interpolator and gate as the running graph.
+"""Gymnasium environments on the simulated cell: the running graph's own plant, conversions, interpolator and gate.
 
     import gymnasium, steadyhand_sim.envs
     env = gymnasium.make("Steadyhand/UR5PickPlace-v0")

@@ -27,6 +27,7 @@ _OBSERVATION_LIMIT = 10.0
 _GRASP_Z_M = cell.CUBE_SIZE_M / 2
 _HAND_OVER_SPEED_M_S = 0.03  # the executor starts PLACE from rest; half of the episodes do so too
 _KNOCKED_M = 0.03
+_CLOSING_S = 0.8  # fingers need 0.2 s from the pre-grasp opening to a cube, 0.4 s to nothing
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,13 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.cubes_min <= self.cubes_max <= cell.MAX_CUBES:
-            raise ConfigError(f"cubes_min={self.cubes_min}, cubes_max={self.cubes_max}: give 1 to {cell.MAX_CUBES}, ascending")
+            raise ConfigError(
+                f"cubes_min={self.cubes_min}, cubes_max={self.cubes_max}: give 1 to {cell.MAX_CUBES}, ascending"
+            )
         if not 0.0 <= self.latency_min_s <= self.latency_max_s <= 0.5:
-            raise ConfigError(f"latency_min_s={self.latency_min_s}, latency_max_s={self.latency_max_s}: 0 to 0.5 s, ascending")
+            raise ConfigError(
+                f"latency_min_s={self.latency_min_s}, latency_max_s={self.latency_max_s}: give 0 to 0.5 s, ascending"
+            )
         for name in ("target_bias_m", "target_noise_m", "yaw_bias_rad", "width_noise_m", "start_away_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"{name}={getattr(self, name)}: give 0 to 1")
@@ -64,8 +69,9 @@ class PickPlaceEnv(gymnasium.Env):
 
     def __init__(self, config: EnvConfig | None = None) -> None:
         self.config = config or EnvConfig()
-        self.observation_space = gymnasium.spaces.Box(-_OBSERVATION_LIMIT, _OBSERVATION_LIMIT, (OBSERVATION_DIM,), np.float32)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (HORIZON, ACTION_DIM), np.float32)
+        box, limit = gymnasium.spaces.Box, _OBSERVATION_LIMIT
+        self.observation_space = box(-limit, limit, (OBSERVATION_DIM,), np.float32)
+        self.action_space = box(-1.0, 1.0, (HORIZON, ACTION_DIM), np.float32)
         self._world: World | None = None
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
@@ -96,7 +102,7 @@ class PickPlaceEnv(gymnasium.Env):
         return self._observed.copy(), self._info("")
 
     def step(self, action: np.ndarray):
-        """One policy period with a chunk (HORIZON, ACTION_DIM). Raises ConfigError unless it is finite and shaped so."""
+        """One policy period with a chunk (HORIZON, ACTION_DIM); raises ConfigError unless finite and of this shape."""
         actions = np.asarray(action, dtype=float)
         if actions.shape != (HORIZON, ACTION_DIM) or not np.isfinite(actions).all():
             raise ConfigError(f"action: shape {actions.shape}, expected {(HORIZON, ACTION_DIM)}, finite")
@@ -159,7 +165,8 @@ class PickPlaceEnv(gymnasium.Env):
         if self._target.skill is Skill.PICK:
             if not self._closed and self._knocked():
                 return "knocked"
-            if self._closed and self._time_s() - self._times_s["close"] > 0.8 and not skills.grasp_verified(width, True):
+            waited_s = self._time_s() - self._times_s["close"] if self._closed else 0.0
+            if waited_s > _CLOSING_S and not skills.grasp_verified(width, True):
                 return "grasp_empty"
             if skills.pick_done(width, self._closed, float(tool[2]), self._grasp_z_m):
                 if not self._from_rest or speed < _HAND_OVER_SPEED_M_S:
