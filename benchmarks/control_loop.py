@@ -44,6 +44,8 @@ while True:
             sent += 1
         except BlockingIOError:
             pass
+        except OSError:
+            sys.exit()  # the guard has ended
     time.sleep(0.0005)
 """
 # The commander and the loaded machine are not what is measured: patient limits keep the arm moving.
@@ -101,12 +103,12 @@ def _measure(sched: str, loaded: bool, seconds: float) -> dict:
                 child.kill()
                 child.wait(5)
         raw = json.loads(stats.read_text())
-    late = common.percentiles_ms(raw["lateness_s"])
+    late = {name: float(value) for name, value in common.percentiles_ms(raw["lateness_s"]).items()}
     counters = raw["counters"]
     return {
         "sched": raw["scheduler"], **late, "n": len(raw["lateness_s"]), "duration_s": round(seconds, 1),
-        "admission_p50_ms": common.percentiles_ms(raw["admission_s"])["p50_ms"],
-        "admission_p99_ms": common.percentiles_ms(raw["admission_s"])["p99_ms"],
+        "admission_p50_ms": float(common.percentiles_ms(raw["admission_s"])["p50_ms"]),
+        "admission_p99_ms": float(common.percentiles_ms(raw["admission_s"])["p99_ms"]),
         "late_cycles": counters["late_cycles"], "flood_packets_seen": counters.get("malformed", 0) * 2, **driven,
     }  # fmt: skip
 

@@ -15,7 +15,8 @@ import numpy as np
 from steadyhand import diagnosis, faults, planner, policy_io, trajectory, ur5
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
-from steadyhand.executor import POLICY_PHASES, Executor, ExecutorConfig, Motion, Phase
+from steadyhand.executor import Executor
+from steadyhand.phases import POLICY_PHASES, ExecutorConfig, Motion, Phase
 from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
 from steadyhand.task import Code, Decision, Feedback, Goal, Gripper, Inputs, PolicyReply, PolicyRequest, Result
@@ -31,7 +32,7 @@ class AgentConfig:
     rest_limit_s: float = described(2.0, "rest is measured within this, or said to be unknown", "s", 0.5, 10.0)
     policy_deadline_s: float = described(0.040, "deadline of one policy call, fallback included", "s", 0.002, 1.0)
     policy_expiry_s: float = described(PERIOD_S, "a reply later than this after its request is dropped", "s", 0.01, 1.0)
-    policy_outage_s: float = described(0.5, "without a usable reply for this long the policy is unavailable", "s", 0.1, 10.0)
+    policy_outage_s: float = described(0.5, "without a usable reply for this long it is unavailable", "s", 0.1, 10.0)
     action_max: float = described(1.25, "largest action of the policy, in its own units", "", 1.0, 10.0)
     refusals_max: int = described(4, "consecutive refused chunks that fail the step", "", 1, 50)
     resend_s: float = described(0.2, "a gripper command is repeated until the guard reports it", "s", 0.05, 2.0)
@@ -333,17 +334,14 @@ class Agent:
             self._raise("policy_reply_foreign", now_s, reply.observation_id)
             return
         self._pending = None
-        if reply.chunk is None:
-            self._raise("policy_timeout", now_s, reply.error)
-            return
-        if now_s - pending.sent_s > self.config.policy_expiry_s:
-            self._raise("policy_timeout", now_s, f"reply after {(now_s - pending.sent_s) * 1e3:.0f} ms")
+        waited_s = now_s - pending.sent_s
+        if reply.chunk is None or waited_s > self.config.policy_expiry_s:
+            self._raise("policy_timeout", now_s, reply.error or f"reply after {waited_s * 1e3:.0f} ms")
             return
         actions = np.asarray(reply.chunk.actions, dtype=float)
-        valid = actions.shape == (HORIZON, ACTION_DIM) and bool(np.abs(actions[:, :-1]).max() <= self.config.action_max)
-        if not (valid and np.isfinite(actions).all()):
-            self._raise("policy_output_invalid", now_s, f"actions of shape {actions.shape}, finite and within "
-                        f"+-{self.config.action_max} expected")
+        wrong = self._wrong_actions(actions)
+        if wrong:
+            self._raise("policy_output_invalid", now_s, wrong)
             return
         self.counters[f"served_{reply.chunk.served_by}"] += 1
         self._latencies_s.append(reply.chunk.latency_s)
@@ -363,6 +361,15 @@ class Agent:
             return
         self._brake = None
         self._send(waypoints, pending.state, "policy", reply.observation_id)
+
+    def _wrong_actions(self, actions: np.ndarray) -> str:
+        """Why a reply's actions cannot be used; empty when they can. Refused, never clipped."""
+        if actions.shape != (HORIZON, ACTION_DIM):
+            return f"actions of shape {actions.shape}, expected {(HORIZON, ACTION_DIM)}"
+        largest = np.abs(actions[:, :-1]).max()
+        if not (np.isfinite(actions).all() and largest <= self.config.action_max):
+            return f"largest action {largest:.3f}, limit {self.config.action_max}"
+        return ""
 
     def _expire_policy(self, now_s: float) -> None:
         executor, state = self._executor, self._state

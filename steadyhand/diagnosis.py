@@ -50,7 +50,7 @@ def report(
         "## Failed steps", "| time s | phase | fault | evidence | next action |", "|---|---|---|---|---|",
         *(f"| {f.stamp_s:.2f} | {f.phase} | {f.fault} | {f.detail} | {f.recovery} |" for f in recent), "",
         "## Robot", f"- joints {np.round(state.q_rad, 3).tolist()} rad, tool {np.round(tool, 3).tolist()} m",
-        f"- gripper {state.gripper_width_m * 1e3:.1f} mm, commanded {state.gripper_commanded_m * 1e3:.0f} mm: holds {hand}",
+        f"- gripper {state.gripper_width_m * 1e3:.1f} mm, told {state.gripper_commanded_m * 1e3:.0f} mm: holds {hand}",
         f"- mode {state.mode.value}, causes: {'; '.join(state.causes) or 'none'}", "", "## Estimate",
     ]
     if estimate is None:

@@ -33,7 +33,7 @@ class EstimatorConfig:
     gate_sigma: float = described(4.0, "association gate, in standard deviations", "", 1.0, 10.0)
     gate_max_m: float = described(0.03, "association gate, at most; above, it is another object", "m", 0.005, 0.08)
     birth_hits: int = described(3, "hits that make a track", "", 1, 20)
-    death_misses: int = described(8, "images in which a visible object is not measured until its track ends", "", 1, 200)
+    death_misses: int = described(8, "images without a visible object until its track ends", "", 1, 200)
     hidden_max_s: float = described(30.0, "a track that the arm hides ends after this", "s", 1.0, 600.0)
     position_std_max_m: float = described(0.03, "a track less certain than this ends", "m", 0.002, 0.2)
     process_std_m: float = described(0.002, "random walk of an object", "m/sqrt(s)", 0.0, 0.1)
@@ -41,7 +41,7 @@ class EstimatorConfig:
     yaw_std_rad: float = described(0.06, "standard deviation of a measured yaw", "rad", 0.001, 1.0)
     measurement_std_min_m: float = described(0.002, "a detection is never trusted better than this", "m", 1e-4, 0.05)
     median_window: int = described(5, "images of the median; odd; its delay is half of it", "", 1, 15)
-    grasp_s: float = described(0.25, "the width is that of a grasp for this long: closing fingers pass it", "s", 0.0, 2.0)
+    grasp_s: float = described(0.25, "a grasp's width lasts this long: closing fingers pass it", "s", 0.0, 2.0)
     camera_x_m: float = described(1.05, "camera position in base_link", "m", -2.0, 2.0)
     camera_y_m: float = described(-0.10, "camera position in base_link", "m", -2.0, 2.0)
     camera_z_m: float = described(0.85, "camera position in base_link", "m", 0.2, 3.0)
@@ -107,7 +107,8 @@ class Estimator:
         if holding and not self._holding:
             tool = self._tool_m()
             self._tracks = [
-                t for t in self._tracks if np.linalg.norm((t.position_m - tool)[:2]) > cell.CUBE_SIZE_M or tool[2] > 0.08
+                t for t in self._tracks
+                if np.linalg.norm((t.position_m - tool)[:2]) > cell.CUBE_SIZE_M or tool[2] > 0.08
             ]
         self._holding = holding
 
@@ -143,7 +144,8 @@ class Estimator:
         if self._seen_s is None:
             mode, reason = EstimateMode.LOST, "no image yet"
         elif self._lost:
-            mode, reason = EstimateMode.LOST, f"{cause} for {age_s:.2f} s" if age_s > limit_s else "images are coming back"
+            back = age_s <= limit_s
+            mode, reason = EstimateMode.LOST, "images are coming back" if back else f"{cause} for {age_s:.2f} s"
         elif age_s > limit_s:
             mode, reason = EstimateMode.DEGRADED, f"{cause} for {age_s:.2f} s: predicting"
         else:

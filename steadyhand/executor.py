@@ -8,110 +8,20 @@ All times are the guard's stamps. The executor never stops the robot by itself d
 """
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
-from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
-from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig
-from steadyhand.policy_io import PERIOD_S, Target
+from steadyhand.phases import ExecutorConfig, Motion, Phase, Run
+from steadyhand.planner import PlannerConfig
+from steadyhand.policy_io import PERIOD_S
 from steadyhand.recovery import Recovery
 from steadyhand.task import Code, Failure
-from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState, Skill
-
-
-class Phase(str, enum.Enum):
-    """What the executor is doing; the feedback's `phase`."""
-
-    OBSERVE = "observe"  # at home, the tray in view: choose the next object
-    TURN = "turn"  # wrist a quarter turn, so that the policy takes the other orientation
-    ABOVE = "above"  # planned move above the target
-    PICK = "pick"  # the policy approaches the object
-    GRASP = "grasp"  # brake, close, verify by width
-    LIFT = "lift"  # straight up, verify by width and height
-    PLACE = "place"  # the policy carries to the release point
-    RELEASE = "release"  # brake, open, verify by width
-    RETREAT = "retreat"  # straight up out of the box
-    HOME = "home"
-    BACK_OFF = "back_off"  # brake, then straight up; before every second try
-    BLIND = "blind"  # perception lost: brake and wait for it
-    DIAGNOSE = "diagnose"  # L3: brake and hold
-    DONE = "done"
-
+from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState
 
 WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
-POLICY_PHASES = frozenset({Phase.PICK, Phase.PLACE})
-
-
-@dataclass(frozen=True)
-class ExecutorConfig:
-    """Deadlines, speeds and limits of the phases."""
-
-    joint_velocity_rad_s: float = described(1.6, "speed of planned joint moves", "rad/s", 0.1, 3.0)
-    joint_acceleration_rad_s2: float = described(5.0, "acceleration of planned joint moves", "rad/s^2", 0.5, 8.0)
-    tool_velocity_m_s: float = described(0.45, "speed of planned straight tool moves", "m/s", 0.02, 1.0)
-    tool_acceleration_m_s2: float = described(2.0, "acceleration of planned straight tool moves", "m/s^2", 0.1, 5.0)
-    window: int = described(12, "way-points of a planned chunk", "", 8, 20)
-    policy_deadline_s: float = described(8.0, "deadline of a policy skill", "s", 1.0, 60.0)
-    move_deadline_s: float = described(6.0, "deadline of a planned move", "s", 1.0, 60.0)
-    gripper_deadline_s: float = described(1.5, "deadline of closing or opening", "s", 0.3, 10.0)
-    observe_deadline_s: float = described(5.0, "longest wait for a usable estimate", "s", 0.5, 60.0)
-    tray_empty_s: float = described(1.0, "the tray is seen empty for this long before it counts as empty", "s", 0.2, 10.0)
-    blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
-    target_age_max_s: float = described(1.5, "object unmeasured (the gripper hides it) during the approach", "s", 0.2, 5.0)
-    target_age_limit_s: float = described(6.0, "object unmeasured at all, back-off included", "s", 0.5, 30.0)
-    target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
-    arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
-    diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
-    degraded_speed: float = described(0.5, "share of the speed while the estimate predicts", "", 0.1, 1.0)
-    lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
-    clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
-    failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-
-@dataclass(frozen=True)
-class Motion:
-    """What a tick wants done: planned way-points, or a policy call, and a gripper opening when it shall change."""
-
-    waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
-    policy_target: Target | None = None
-    speed: float = 1.0
-    gripper_m: float | None = None
-
-
-@dataclass
-class Run:
-    """Everything that changes while one task runs."""
-
-    phase: Phase = Phase.BACK_OFF
-    entered_s: float = 0.0
-    pick: PickPlan | None = None
-    place: PlacePlan | None = None  # set from the verified grasp to the verified release: an object is carried
-    path: trajectory.Trajectory | None = None
-    gripper_m: float | None = None  # the opening asked for last
-    after_back_off: Phase = Phase.HOME
-    tried: tuple[Recovery, ...] = ()
-    turn_next: bool = False
-    prefer: int | None = None
-    avoid: frozenset[int] = frozenset()
-    attempts: dict[int, int] = field(default_factory=dict)
-    placed: int = 0
-    consecutive: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
-    empty_since_s: float | None = None
-    steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
-    last_width_m: float = 0.0
-    last_grip: str = ""
-    grasp_z_m: float = 0.0
-    code: Code | None = None
-    message: str = ""
 
 
 class Executor:
@@ -189,7 +99,8 @@ class Executor:
         run.consecutive += 1
         l3 = run.consecutive >= self.config.failures_max
         chosen = None if l3 else recovery.choose(name, carrying, run.tried)
-        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, chosen.value if chosen else "diagnose"))
+        following = chosen.value if chosen else "diagnose"
+        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, following))
         if l3:
             run.code = Code.POLICY_UNAVAILABLE if name == "policy_unavailable" else Code.L3_FAILURE
             run.message = f"{run.consecutive} consecutive failures, last: {name} in {run.phase.value} ({detail})"
@@ -239,7 +150,7 @@ class Executor:
             run.seen.add(estimate.observation_id)
         if len(run.seen) < 3:  # older ones may show the arm in the way
             if waited > self.config.observe_deadline_s:
-                self._finish(Code.PERCEPTION_LOST, f"no usable estimate within {waited:.1f} s: check camera and perception")
+                self._finish(Code.PERCEPTION_LOST, f"no usable estimate in {waited:.1f} s: check camera and perception")
             return None
         if self.max_objects and run.placed >= self.max_objects:
             self._finish(Code.OK, f"{run.placed} objects placed, as asked")
@@ -271,7 +182,7 @@ class Executor:
         tool = kinematics.pose_base_link_tool(state.q_rad)[:3, 3]
         plan, unreachable = planner.plan_pick(objects, tool, self.plan_config, prefer, run.avoid, run.turn_next)
         if plan is None:
-            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them nearer to the tray's middle")
+            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them to the tray's middle")
             return
         if old_m is None or np.linalg.norm(plan.target.position_m[:2] - old_m) > self.config.target_moved_m:
             run.tried = ()
@@ -305,7 +216,7 @@ class Executor:
             run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
         motion = self._follow(state, gripper_m=self._grip(0.0))
         elapsed = state.stamp_s - run.entered_s
-        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass the width of a grasp
+        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass a grasp's width
         run.last_width_m = state.gripper_width_m
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
         if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
@@ -379,7 +290,8 @@ class Executor:
         if estimate is not None and estimate.mode is not EstimateMode.LOST:
             self.fail("target_lost", state, "perception was lost and came back")
         elif state.stamp_s - self.run.entered_s > self.config.blind_limit_s:
-            self._finish(Code.PERCEPTION_LOST, f"no estimate for {self.config.blind_limit_s:.0f} s: check camera and perception")
+            limit = self.config.blind_limit_s
+            self._finish(Code.PERCEPTION_LOST, f"no estimate for {limit:.0f} s: check camera and perception")
         return self._braking(state)
 
     def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -420,7 +332,8 @@ class Executor:
     def _late(self, state: RobotState, deadline_s: float, detail: str = "") -> bool:
         late = state.stamp_s - self.run.entered_s > deadline_s
         if late:
-            self.fail("step_deadline", state, f"{self.run.phase.value} not done in {deadline_s:.1f} s" + (detail and f": {detail}"))
+            text = f"{self.run.phase.value} not done in {deadline_s:.1f} s"
+            self.fail("step_deadline", state, f"{text}: {detail}" if detail else text)
         return late
 
     def _then(self, state: RobotState, phase: Phase) -> Motion | None:
@@ -456,8 +369,8 @@ class Executor:
         pose = kinematics.pose_base_link_tool(state.q_commanded_rad)
         goal = np.array([*pose[:2, 3], max(z_m, float(pose[2, 3]))])
         yaw = float(np.arctan2(pose[1, 0], pose[0, 0]))
-        c = self.config
-        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, c.tool_velocity_m_s, c.tool_acceleration_m_s2)
+        v, a = self.config.tool_velocity_m_s, self.config.tool_acceleration_m_s2
+        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, v, a)
 
     def _joint_move(self, state: RobotState, goal_q_rad: np.ndarray) -> trajectory.Trajectory:
         c = self.config

@@ -92,7 +92,7 @@ def plan_pick(
 
 
 def plan_place(estimate: Estimate | None, used: set[int]) -> PlacePlan:
-    """The first release point that is neither used nor seen occupied; when none is left, the first not seen occupied."""
+    """The first release point neither used nor seen occupied; when none is left, the first not seen occupied."""
     taken = [o.position_m[:2] for o in (estimate.objects if estimate else ()) if o.in_box]
     targets = {point: skills.release_target(point) for point in range(RELEASE_POINTS)}
     free = [

@@ -22,7 +22,8 @@ def graph(tmp_path_factory):
 
 @pytest.fixture
 def armed(graph):
-    graph.until(lambda: operator.rearm("auto").ok, 20, "arming")
+    if graph.watcher.state.mode != "ARMED_AUTO":
+        graph.until(lambda: operator.rearm("auto").ok, 20, "arming")
     graph.until(lambda: graph.watcher.state.mode == "ARMED_AUTO", 3, "armed state")
     graph.watcher.monitor.allow_motion(True)
     # the agent hears of the arming through two processes; until then it answers NOT_ARMED before it reads the task
@@ -54,9 +55,9 @@ def test_cancel_in_motion_and_a_second_goal_is_busy(armed):
     assert armed.session.cancel(goal)
     result = finished(armed, goal)
     assert result.code == Code.CANCELLED and result.at_rest
-    q = armed.watcher.state.q_commanded_rad
-    state = armed.watcher.wait(lambda s: s.seq > armed.watcher.state.seq + 50, 3)
-    assert state is not None and state.q_commanded_rad == q
+    ended = armed.watcher.state
+    later = armed.watcher.wait(lambda s: s.seq > ended.seq + 50, 3)
+    assert later is not None and later.q_commanded_rad == ended.q_commanded_rad
     assert armed.watcher.monitor.violations == []
 
 

@@ -38,6 +38,7 @@ def test_frictionless_fingers_place_nothing_and_end_in_a_report():
 
 def test_a_taken_port_is_named():
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((current_slot().robot_host, 30004))
         taken.listen()
         with pytest.raises(RobotError, match="sim keeps ending.*30004"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steadyhand.executor import Phase
+from steadyhand.phases import Phase
 from steadyhand.task import Code
 from steadyhand.types import Mode
 from tests.scenario.fake_cell import FakeCell, scatter

@@ -112,13 +112,15 @@ class FakeCell:
             reply = PolicyReply(request.observation_id, None, "unavailable")
             if self.policy is not None:
                 actions = self.policy(request.observation)
-                reply = PolicyReply(request.observation_id, ActionChunk(request.observation_id, actions, "local", 0.001))
+                chunk = ActionChunk(request.observation_id, actions, "local", 0.001)
+                reply = PolicyReply(request.observation_id, chunk)
             self._decide(Inputs(self.now_s, self._state if self.guard_on else None, self.estimate, reply))
         self.seq += 1
         self._state = self.state()
         self.estimator.on_robot(self._state)
         verdicts, self.verdicts = tuple(self.verdicts), []
-        self._decide(Inputs(self.now_s, self._state if self.guard_on else None, self.estimate, None, verdicts, goals, cancels))
+        seen = self._state if self.guard_on else None
+        self._decide(Inputs(self.now_s, seen, self.estimate, None, verdicts, goals, cancels))
 
     def _decide(self, inputs: Inputs) -> None:
         d = self.agent.step(inputs)
@@ -202,7 +204,8 @@ class FakeCell:
                 target = cell.CUBE_SIZE_M
         elif self.commanded_m < 0.02 and self.friction:
             for cube in self.cubes:
-                between = np.linalg.norm(cube.position_m[:2] - tool[:2]) < 0.015 and abs(cube.position_m[2] - tool[2]) < 0.015
+                offset = cube.position_m - tool
+                between = np.linalg.norm(offset[:2]) < 0.015 and abs(offset[2]) < 0.015
                 if between and self.width_m >= cell.CUBE_SIZE_M and self.width_m - FINGER_M_S * dt <= cell.CUBE_SIZE_M:
                     if self.slips > 0:
                         self.slips -= 1
@@ -243,7 +246,8 @@ def scatter(count: int, seed: int) -> list[Cube]:
     """Cubes at random poses in the tray, as far apart as the cell promises."""
     rng, cubes = np.random.default_rng(seed), []
     while len(cubes) < count:
-        xy = rng.uniform([cell.TRAY.x_min_m + 0.05, cell.TRAY.y_min_m + 0.05], [cell.TRAY.x_max_m - 0.05, cell.TRAY.y_max_m - 0.05])
+        t = cell.TRAY
+        xy = rng.uniform([t.x_min_m + 0.05, t.y_min_m + 0.05], [t.x_max_m - 0.05, t.y_max_m - 0.05])
         if all(np.linalg.norm(xy - c.position_m[:2]) > cell.MIN_CUBE_SPACING_M for c in cubes):
             cubes.append(Cube(np.array([*xy, cell.CUBE_SIZE_M / 2]), rng.uniform(-np.pi / 4, np.pi / 4)))
     return cubes

@@ -81,7 +81,9 @@ def _never_at_rest(state):
     return lambda self: dataclasses.replace(state(self), at_rest=False)
 
 
-@pytest.mark.parametrize("phase", ["back_off", "observe", "pick", "grasp", "lift", "place", "release", "retreat", "home"])
+@pytest.mark.parametrize(
+    "phase", ["back_off", "observe", "pick", "grasp", "lift", "place", "release", "retreat", "home"]
+)
 def test_cancel_means_at_rest(phase):
     c = reach(phase)
     c.step(cancels=("a",))
@@ -293,7 +295,9 @@ def test_chunks_are_sliding_windows_of_the_contract():
     assert all(a.state_seq < b.state_seq for a, b in zip(chunks, chunks[1:]))
 
 
-@pytest.mark.parametrize("field, value", [("rest_limit_s", 0.0), ("policy_deadline_s", float("nan")), ("refusals_max", 0)])
+@pytest.mark.parametrize(
+    "field, value", [("rest_limit_s", 0.0), ("policy_deadline_s", float("nan")), ("refusals_max", 0)]
+)
 def test_config_out_of_range_names_field_and_value(field, value):
     with pytest.raises(ConfigError, match=field):
         AgentConfig(**{field: value})

@@ -9,6 +9,7 @@ from steadyhand import cell, ur5
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict
 from steadyhand.protocols import Command, ProgramState
 from steadyhand.types import Mode
+from steadyhand_firmware_bridge import fake
 from steadyhand_firmware_bridge.fake import FakeRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
@@ -283,9 +284,10 @@ def test_auto_needs_its_inputs_and_manual_does_not():
     assert rig.arm("manual").ok
     rig.guard.handle("x", Stop("me"), rig.now_s)
     rig.run(1.0)
-    rig.guard.handle("stranger", Heartbeat("camera", True), rig.now_s)  # not the commander's
-    assert not rig.arm().ok
     rig.guard.inputs.limits_s = {"camera": 1.0}
+    rig.guard.handle("stranger", Heartbeat("camera", True), rig.now_s)  # not the commander's
+    rig.run(DT_S)
+    assert not rig.arm().ok
     rig.guard.handle(rig.shell, Heartbeat("camera", True), rig.now_s)
     rig.run(DT_S)
     assert rig.arm().ok
@@ -414,3 +416,23 @@ def test_the_first_set_point_is_the_controllers_target():
     rig.arm()
     first = next(p for p in rig.robot.sent if p[0] is Command.SERVO)
     assert np.array_equal(first[3], cell.HOME_Q_RAD)
+
+
+def test_rest_is_measured_anew_after_a_stop():
+    rig = armed()
+    rig.run(0.3)
+    assert rig.state.at_rest
+    rig.guard.handle("x", Stop("me"), rig.now_s)
+    rig.run(0.096)
+    assert not rig.state.at_rest
+    assert rig.run(0.05, until=lambda s: s.at_rest)
+
+
+def test_a_program_that_ignores_silence_is_ended_by_the_controllers_own_stop(monkeypatch):
+    monkeypatch.setattr(fake, "HEARTBEAT_LIMIT_S", float("inf"))
+    rig = armed()
+    rig.guard.fault("internal_error", "injected", rig.now_s)
+    rig.run(0.1)
+    assert rig.robot.stops == 0
+    rig.run(0.2)
+    assert rig.robot.stops == 1

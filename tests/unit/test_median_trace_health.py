@@ -46,11 +46,12 @@ def test_the_window_is_odd(window):
 def test_wrapping_keeps_the_orientation(yaw):
     wrapped = wrap_quarter_turn(yaw)
     assert -np.pi / 4 < wrapped <= np.pi / 4 + 1e-12
-    assert np.cos(4 * wrapped) == pytest.approx(np.cos(4 * yaw)) and np.sin(4 * wrapped) == pytest.approx(np.sin(4 * yaw), abs=1e-9)
+    assert np.allclose([np.cos(4 * wrapped), np.sin(4 * wrapped)], [np.cos(4 * yaw), np.sin(4 * yaw)])
 
 
 def test_a_record_is_one_json_line_whatever_it_holds():
-    line = encode(Record("chunk", 1.5, {"q": np.arange(3.0), "n": np.int64(3), "bad": float("nan"), "who": Level.OK, "x": None}))
+    fields = {"q": np.arange(3.0), "n": np.int64(3), "bad": float("nan"), "who": Level.OK, "x": None}
+    line = encode(Record("chunk", 1.5, fields))
     assert line.endswith(b"\n") and line.count(b"\n") == 1
     body = json.loads(line)
     assert body["q"] == [0.0, 1.0, 2.0] and body["bad"] == "nan" and body["kind"] == "chunk" and body["x"] is None

@@ -12,7 +12,8 @@ HOME_M = kinematics.pose_base_link_tool(cell.HOME_Q_RAD)[:3, 3]
 
 
 def thing(i, x, y, yaw=0.0, **more) -> ObjectEstimate:
-    return ObjectEstimate(i, np.array([x, y, 0.02]), yaw, more.pop("presence", 0.99), more.pop("std", 0.002), 0.0, **more)
+    presence, std = more.pop("presence", 0.99), more.pop("std", 0.002)
+    return ObjectEstimate(i, np.array([x, y, 0.02]), yaw, presence, std, 0.0, **more)
 
 
 def estimate(*objects) -> Estimate:

@@ -49,10 +49,6 @@ class Admission:
         self._published[seq % STATES_KEPT] = (seq, state)
         self._newest = seq
 
-    def reset(self) -> None:
-        """A new arming: no chunk has been accepted yet."""
-        self._last_seq = -1
-
     def judge(
         self, chunk: Chunk, state: GuardState, motion: Motion, feedback: Feedback | None, next_setpoint_s: float, now_s: float
     ) -> Judgement:

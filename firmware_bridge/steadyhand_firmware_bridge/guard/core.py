@@ -201,7 +201,6 @@ class Guard:
                 self._halt_until_s = self._silent_since_s = None
                 self.robot.begin_arming(token, now_s)
             case gs.Armed(mode, _, snapshot):
-                self.admission.reset()
                 self._reply_arm(Reply("", True, f"armed: {mode.value}", [], dict(snapshot)))
             case gs.Refused(causes):
                 self._reply_arm(Reply("", False, "refused", list(causes), dict(self.state.snapshot)))

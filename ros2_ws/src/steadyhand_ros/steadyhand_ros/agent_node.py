@@ -22,7 +22,7 @@ from steadyhand import health
 from steadyhand.agent import Agent, AgentConfig
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError, ProtocolError
-from steadyhand.executor import ExecutorConfig
+from steadyhand.phases import ExecutorConfig
 from steadyhand.planner import PlannerConfig
 from steadyhand.slot import current_slot
 from steadyhand.task import Code, Decision, Feedback, Goal, Inputs, PolicyReply, Result
@@ -47,7 +47,7 @@ class AgentNodeConfig:
     model: str = described("pick_place", "model name in the repository")
     use_triton: bool = described(True, "ask a Triton server; the model in this process is the fallback")
     triton_url: str = described("", "host:port of the server's gRPC endpoint; empty: this slot's")
-    estimate_timeout_s: float = described(0.3, "silence of the estimator from which there is no estimate", "s", 0.05, 5.0)
+    estimate_timeout_s: float = described(0.3, "silence of the estimator: there is no estimate", "s", 0.05, 5.0)
     trace: bool = described(True, "write the trace of requests, replies, chunks and verdicts")
 
     def __post_init__(self) -> None:

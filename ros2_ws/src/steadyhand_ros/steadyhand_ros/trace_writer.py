@@ -1,4 +1,4 @@
-"""The trace's thread: appends whole lines to a file, begins a new one when it is full, writes reports. Never waited for."""
+"""The trace's thread: appends whole lines to a file, begins a new one when it is full, writes reports."""
 from __future__ import annotations
 
 import queue

@@ -1,0 +1,71 @@
+"""Writes `docs/figures.md` from `benchmarks/results/*.json`: `python -m benchmarks._report`. Nothing is typed by hand."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures.md"
+
+# What was aimed at, and the figure of the source documents where there is one. Metric -> (comparison, limit, remark).
+GOALS = {
+    "main_job.wilson_low": (">=", 0.95, ""),
+    "main_job.invariant_violations": ("<=", 0, ""),
+    "cold_start.agent_first_action_ms_p50": ("<=", 500, "source: 820"),
+    "cold_start.graph_armed_s_p50": ("<=", 8, ""),
+    "policy_call.triton_p99_ms": ("<=", 5, "source: 42"),
+    "control_loop.quiet_p999_ms": ("<=", 0.5, "SCHED_FIFO"),
+    "control_loop.loaded_p999_ms": ("<=", 1, "SCHED_FIFO"),
+    "gate_admission.real_moves_refused": ("<=", 0.01, ""),
+    "gate_admission.chunks_refused": ("<=", 0.01, ""),
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [
+        "# Figures",
+        "",
+        "Written by `python -m benchmarks._report` from `benchmarks/results/`; a test keeps the two in step. Stopping and "
+        "control were measured against an emulated controller, the main job in a simulated cell: nothing here was "
+        "measured on a robot. `make bench` measures anew, to `out/bench/`.",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        parts += ["", *_section(json.loads(path.read_text()))]
+    return "\n".join(parts) + "\n"
+
+
+def _section(result: dict) -> list[str]:
+    name = result["name"]
+    lines = [
+        f"## {name}",
+        f"n = {result['n']}; {result['load']}; {result['scheduler']}; {result['machine']}; commit {result['commit']}",
+        "",
+        "| metric | value | goal |",
+        "|---|---|---|",
+    ]
+    for metric, value in _scalars(result["metrics"]):
+        goal = ""
+        if (key := f"{name}.{metric}") in GOALS:
+            comparison, limit, remark = GOALS[key]
+            met = value is not None and (value >= limit if comparison == ">=" else value <= limit)
+            goal = f"{comparison} {limit}: {'met' if met else '**missed**'}{', ' + remark if remark else ''}"
+        lines.append(f"| {metric} | {value} | {goal} |")
+    return lines
+
+
+def _scalars(metrics: dict, prefix: str = "", depth: int = 2):
+    """(name, value) of numbers and short texts, two levels deep; what lies deeper is in the JSON file."""
+    for key, value in metrics.items():
+        if isinstance(value, dict):
+            if depth > 1:
+                yield from _scalars(value, f"{prefix}{key}.", depth - 1)
+        elif isinstance(value, list):
+            if len(value) <= 4:
+                yield f"{prefix}{key}", ", ".join(map(str, value))
+        else:
+            yield f"{prefix}{key}", value
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

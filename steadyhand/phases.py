@@ -1,0 +1,104 @@
+"""Words of the executor: its phases, its configuration, and what changes while a task runs. Data only."""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from steadyhand import trajectory
+from steadyhand.config import check_ranges, described
+from steadyhand.planner import PickPlan, PlacePlan
+from steadyhand.policy_io import Target
+from steadyhand.recovery import Recovery
+from steadyhand.task import Code, Failure
+
+
+class Phase(str, enum.Enum):
+    """What the executor is doing; the feedback's `phase`."""
+
+    OBSERVE = "observe"  # at home, the tray in view: choose the next object
+    TURN = "turn"  # wrist a quarter turn, so that the policy takes the other orientation
+    ABOVE = "above"  # planned move above the target
+    PICK = "pick"  # the policy approaches the object
+    GRASP = "grasp"  # brake, close, verify by width
+    LIFT = "lift"  # straight up, verify by width and height
+    PLACE = "place"  # the policy carries to the release point
+    RELEASE = "release"  # brake, open, verify by width
+    RETREAT = "retreat"  # straight up out of the box
+    HOME = "home"
+    BACK_OFF = "back_off"  # brake, then straight up; before every second try
+    BLIND = "blind"  # perception lost: brake and wait for it
+    DIAGNOSE = "diagnose"  # L3: brake and hold
+    DONE = "done"
+
+
+POLICY_PHASES = frozenset({Phase.PICK, Phase.PLACE})
+
+
+@dataclass(frozen=True)
+class ExecutorConfig:
+    """Deadlines, speeds and limits of the phases."""
+
+    joint_velocity_rad_s: float = described(1.6, "speed of planned joint moves", "rad/s", 0.1, 3.0)
+    joint_acceleration_rad_s2: float = described(5.0, "acceleration of planned joint moves", "rad/s^2", 0.5, 8.0)
+    tool_velocity_m_s: float = described(0.45, "speed of planned straight tool moves", "m/s", 0.02, 1.0)
+    tool_acceleration_m_s2: float = described(2.0, "acceleration of planned straight tool moves", "m/s^2", 0.1, 5.0)
+    window: int = described(12, "way-points of a planned chunk", "", 8, 20)
+    policy_deadline_s: float = described(8.0, "deadline of a policy skill", "s", 1.0, 60.0)
+    move_deadline_s: float = described(6.0, "deadline of a planned move", "s", 1.0, 60.0)
+    gripper_deadline_s: float = described(1.5, "deadline of closing or opening", "s", 0.3, 10.0)
+    observe_deadline_s: float = described(5.0, "longest wait for a usable estimate", "s", 0.5, 60.0)
+    tray_empty_s: float = described(1.0, "seen empty for this long, the tray counts as empty", "s", 0.2, 10.0)
+    blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
+    target_age_max_s: float = described(1.5, "object hidden by the gripper during the approach", "s", 0.2, 5.0)
+    target_age_limit_s: float = described(6.0, "object unmeasured at all, back-off included", "s", 0.5, 30.0)
+    target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
+    arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
+    diverged_rad: float = described(0.15, "commanded distance from the path: planned anew", "rad", 0.02, 0.5)
+    degraded_speed: float = described(0.5, "share of the speed while the estimate predicts", "", 0.1, 1.0)
+    lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
+    clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
+    failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a tick wants done: planned way-points, or a policy call, and a gripper opening when it shall change."""
+
+    waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
+    policy_target: Target | None = None
+    speed: float = 1.0
+    gripper_m: float | None = None
+
+
+@dataclass
+class Run:
+    """Everything that changes while one task runs."""
+
+    phase: Phase = Phase.BACK_OFF
+    entered_s: float = 0.0
+    pick: PickPlan | None = None
+    place: PlacePlan | None = None  # set from the verified grasp to the verified release: an object is carried
+    path: trajectory.Trajectory | None = None
+    gripper_m: float | None = None  # the opening asked for last
+    after_back_off: Phase = Phase.HOME
+    tried: tuple[Recovery, ...] = ()
+    turn_next: bool = False
+    prefer: int | None = None
+    avoid: frozenset[int] = frozenset()
+    attempts: dict[int, int] = field(default_factory=dict)
+    placed: int = 0
+    consecutive: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
+    empty_since_s: float | None = None
+    steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
+    last_width_m: float = 0.0
+    last_grip: str = ""
+    grasp_z_m: float = 0.0
+    code: Code | None = None
+    message: str = ""
