@@ -105,24 +105,26 @@ def main() -> int:
     network.load_state_dict(state["mean"])
     grid, check = make_grid(), load_split(folder, "validation")
     model = arguments.repository / "1" / "model.onnx"
-    write_onnx(network, model, (grid.camera.height_px, grid.camera.width_px, 3))
+    fresh = model.with_suffix(".partial")  # an interrupted export leaves the old model with its contract
+    write_onnx(network, fresh, (grid.camera.height_px, grid.camera.width_px, 3))
     maps = predict(network, check["images"])
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(fresh), options, providers=["CPUExecutionProvider"])
     served = session.run([MAPS_NAME], {INPUT_NAME: check["images"][:20]})[0]
     if (worst := float(np.abs(served - maps[:20]).max())) > OUTPUT_TOLERANCE:
         print(f"onnxruntime differs from the network by {worst:.2e}, at most {OUTPUT_TOLERANCE}", file=sys.stderr)
         return 1
     decoding, figures = calibrate(grid, maps, check)
     contract = PerceptionContract(
-        model="tray_poses", model_sha256=sha256_of(model), camera=grid.camera, stride_px=grid.stride_px,
+        model="tray_poses", model_sha256=sha256_of(fresh), camera=grid.camera, stride_px=grid.stride_px,
         plane_z_m=grid.plane_z_m, cube_size_m=cell.CUBE_SIZE_M, features=FEATURES, decode=decoding,
         trained_on={
             "network": "ResNet-34 topology, width 0.25, from scratch", "seed": config["seed"],
             "images": config["images"]["train"], "epochs": state["epoch"] + 1, "validation": figures,
         },
     )
+    fresh.rename(model)
     (arguments.repository / "1" / "contract.json").write_text(contract.to_json() + "\n")
     (arguments.repository / "config.pbtxt").write_text(pbtxt(contract))
     print(json.dumps(figures), f"{model.stat().st_size / 1e6:.1f} MB, largest difference {worst:.1e}")
