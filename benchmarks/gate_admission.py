@@ -7,10 +7,10 @@ Workspace and table are left out: they belong to another cell. No1 and No3 carry
 lost two samples of four (gaps of 8 and 24 ms in turn), so the nominal cycle overstates their accelerations up to
 threefold, against the gate. Runs sampled at exactly 8 ms are also checked by differences of q_target.
 The fast No3 and No6 with its abrupt cuts are reported apart: refusing those is right.
-`chunks_refused`: share of chunks refused in closed loop with the gate, from the generator in `_policy_chunks`, or of
-demonstrations that the training recorded, given by `--demonstrations FILE.npz` (arrays `stamp_s`, `arrival_cycle`,
-`q_commanded_rad`, `qd_commanded_rad_s`, `q_rad` (n, H, 6), `episode`; the headline is then theirs, the generator's share
-stands beside it). The limits were fixed and published before (docs/limits.md).
+`chunks_refused`: share of chunks refused in closed loop in the simulated cell, of the undisturbed demonstrator and of the
+shipped policy together (`--episodes` of each, new scenes). Beside it the generator in `_policy_chunks`, and, with
+`--training FILE.npz`, the demonstrations that the training recorded, whose executed actions are disturbed on purpose.
+The limits were fixed and published before (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ import numpy as np
 
 from benchmarks import common
 from benchmarks._policy_chunks import Noise, Session, move, random_target
-from steadyhand import braking, cell, collision, kinematics, ur5
+from policies.training.rollout import Actor, run_episodes
+from steadyhand import braking, cell, collision, kinematics, policy_io, ur5
 from steadyhand.limits import UR5_LIMITS
 from steadyhand.plan import Published
 from steadyhand.safety_gate import SafetyGate, setpoint_differences, stop_admissible
 from steadyhand.types import Reason
+from steadyhand_policies import repository
 
 GOOD = (
     "Movement_No1",
@@ -43,6 +45,7 @@ GOOD = (
 )
 APART = ("Movement_No3_Acc", "Movement_No6_Acc_slow_Verify_Model")
 MOVING_RAD_S = 0.01
+FIRST_SEED = 70_000  # scenes of no training, validation or evaluation
 PERIOD_S = ur5.SERVO_PERIOD_CB3_S
 LIMIT_OF = {
     Reason.VELOCITY: UR5_LIMITS.qd_max_rad_s,
@@ -59,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--moves", type=int, default=150, help="generated moves of each kind")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--load", default="otherwise idle machine", help="what else ran, for the record")
-    parser.add_argument("--demonstrations", type=Path, help="demonstration chunks (.npz) for the headline")
+    parser.add_argument("--episodes", type=int, default=20, help="of the demonstrator, and of the policy")
+    parser.add_argument("--training", type=Path, help="demonstrations.npz of a training run, disturbed; reported apart")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -67,15 +71,19 @@ def run(args: argparse.Namespace) -> None:
         gc.disable()
         real = {name: replay(args.data / "ur5_ntnu_2013" / f"{name}.npz") for name in (*GOOD, *APART)}
         chunks = {"generator": generated(args.moves, args.seed)}
-        if args.demonstrations:
-            chunks["demonstrations"] = demonstrations(args.demonstrations)
+        model = repository.policy_files().model
+        for name, actor in (("demonstrator", Actor()), ("policy", Actor(model))):
+            episodes = run_episodes(actor, list(range(FIRST_SEED, FIRST_SEED + args.episodes)))
+            chunks[name] = recorded(f"{name}, {args.episodes} episodes", [e.chunks for e in episodes], policy_io.PERIOD_S)
+        if args.training:
+            chunks["training"] = training(args.training)
         gc.enable()
     good = [real[name] for name in GOOD]
     moving, refused = sum(r["moving"] for r in good), sum(r["refused"] for r in good)
-    headline = chunks.get("demonstrations", chunks["generator"])
+    headline = [chunks["demonstrator"], chunks["policy"]]
     shares = {
         "real_moves_refused": refused / moving,
-        "chunks_refused": headline["refused"] / headline["offered"],
+        "chunks_refused": sum(c["refused"] for c in headline) / sum(c["offered"] for c in headline),
     }
     path = common.write(
         "gate_admission",
@@ -156,23 +164,29 @@ def generated(moves: int, seed: int) -> dict:
     return {"source": f"generator, {moves} moves of each kind, {noise}"} | _summary(sessions)
 
 
-def demonstrations(path: Path) -> dict:
-    """Recorded demonstration chunks, offered to the gate at their recorded cycles. Refused ones are in the file too."""
+def training(path: Path) -> dict:
+    """The demonstrations of a training run: one file, its `episode` array tells them apart."""
     with np.load(path) as file:
-        arrays, period_s = {name: file[name] for name in file.files if name != "period_s"}, float(file["period_s"])
+        arrays, period_s = {name: file[name] for name in file.files if name not in ("period_s", "observation")}, file["period_s"]
+    numbers = np.unique(arrays["episode"])
+    split = [{k: v[arrays["episode"] == n] for k, v in arrays.items() if k != "episode"} for n in numbers]
+    return recorded(f"{path.name}, {len(numbers)} episodes", split, float(period_s))
+
+
+def recorded(source: str, episodes: list[dict], period_s: float) -> dict:
+    """Chunks of recorded episodes, offered to the gate at their recorded cycles. Refused ones are among them too."""
     sessions = []
-    for number in np.unique(arrays["episode"]):
-        rows = np.flatnonzero(arrays["episode"] == number)
-        session = TimedSession(SafetyGate(), arrays["q_commanded_rad"][rows[0]])
-        for row in rows:
+    for arrays in episodes:
+        session = TimedSession(SafetyGate(), arrays["q_commanded_rad"][0])
+        for row, arrival_cycle in enumerate(arrays["arrival_cycle"]):
             answered = Published(
                 float(arrays["stamp_s"][row]), arrays["q_commanded_rad"][row], arrays["qd_commanded_rad_s"][row]
             )
-            session.run(int(arrays["arrival_cycle"][row]) - session.cycle)
+            session.run(int(arrival_cycle) - session.cycle)
             # the recording environment sends the set-point of a cycle after the chunks that arrived before it
             session.offer(answered, arrays["q_rad"][row], period_s, next_setpoint_s=session.now_s)
         sessions.append(session)
-    return {"source": f"{path.name}, {len(sessions)} episodes"} | _summary(sessions)
+    return {"source": source} | _summary(sessions)
 
 
 def _summary(sessions: list[TimedSession]) -> dict:
