@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, MISSING, NOTE = "ok", "MISSING", "note"
+MAX_SLOT = 40  # as steadyhand.slot, which may not be importable here
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,11 @@ def check_python() -> list[Finding]:
 
 
 def check_tools() -> list[Finding]:
-    hints = {"cmake": "apt-get install cmake", "gcc": "apt-get install gcc g++", "g++": "apt-get install g++", "make": "apt-get install make"}
-    return [Finding(OK, f"{t} at {p}") if (p := shutil.which(t)) else Finding(MISSING, t, h) for t, h in hints.items()]
+    found = []
+    for tool in ("cmake", "gcc", "g++", "make"):
+        path = shutil.which(tool)
+        found.append(Finding(OK, f"{tool} at {path}") if path else Finding(MISSING, tool, f"apt-get install {tool}"))
+    return found
 
 
 def pins(name: str) -> dict[str, str]:
@@ -69,7 +73,7 @@ def check_packages(hardware: bool) -> list[Finding]:
                 have = importlib.metadata.version(package)
             except importlib.metadata.PackageNotFoundError:
                 have = "not installed"
-            if have != version:
+            if have.split("+")[0] != version:
                 wrong.append(f"{package} {have}, pinned {version}")
         if group == "ros" and wrong and importlib.util.find_spec("rclpy"):
             findings.append(Finding(NOTE, "ROS 2 of this machine is used instead of the pinned wheels"))
@@ -80,7 +84,8 @@ def check_packages(hardware: bool) -> list[Finding]:
     if {"onnxruntime", "onnxruntime-gpu"} <= {d.metadata["Name"] for d in importlib.metadata.distributions()}:
         findings.append(Finding(MISSING, "onnxruntime and onnxruntime-gpu share one folder", "uninstall both, install one"))
     if not hardware and sys.version_info[:2] == (3, 12):
-        findings.append(Finding(NOTE, "PyBullet has no wheel for Python 3.12", "pip builds it with g++ (about 10 minutes), or run the simulator under 3.11"))
+        remedy = "pip builds it with g++ (about 10 minutes), or run the simulator under 3.11"
+        findings.append(Finding(NOTE, "PyBullet has no wheel for Python 3.12", remedy))
     return findings
 
 
@@ -103,7 +108,10 @@ def check_models() -> list[Finding]:
         folder = ROOT / "policies/model_repository" / model
         wanted = [folder / "config.pbtxt", folder / "1/model.onnx", folder / "1/contract.json"]
         gone = [str(p.relative_to(ROOT)) for p in wanted if not p.is_file()]
-        findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", "git checkout, or train it: docs/") if gone else Finding(OK, f"model {model}"))
+        if gone:
+            findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", "git checkout, or train it: docs/"))
+        else:
+            findings.append(Finding(OK, f"model {model}"))
     return findings
 
 
@@ -114,15 +122,17 @@ def check_realtime() -> list[Finding]:
         os.sched_setscheduler(0, old, os.sched_param(0))
         return [Finding(OK, "SCHED_FIFO is permitted")]
     except (PermissionError, AttributeError):
-        return [Finding(NOTE, "SCHED_FIFO is not permitted: the guard runs under SCHED_OTHER and says so", "ulimit -r, or /etc/security/limits.d: rtprio 80")]
+        remedy = "ulimit -r 80, or a file in /etc/security/limits.d that grants rtprio"
+        return [Finding(NOTE, "SCHED_FIFO is not permitted: the guard runs under SCHED_OTHER and says so", remedy)]
 
 
 def check_ports() -> list[Finding]:
     index = os.environ.get("STEADYHAND_SLOT", "0")
-    if not index.isdecimal():
-        return [Finding(MISSING, f"STEADYHAND_SLOT={index!r}", "give a whole number from 0 to 40")]
+    if not index.isdecimal() or int(index) > MAX_SLOT:
+        return [Finding(MISSING, f"STEADYHAND_SLOT={index!r}", f"give a whole number from 0 to {MAX_SLOT}")]
     host, base = f"127.0.0.{int(index) + 1}", 18000 + 10 * int(index)
-    wanted = [(host, port) for port in (29999, 30001, 30002, 30003, 30004)] + [("127.0.0.1", base + k) for k in range(3)]
+    wanted = [(host, port) for port in (29999, 30001, 30002, 30003, 30004)]
+    wanted += [("127.0.0.1", base + k) for k in range(3)]
     taken = []
     for address in wanted:
         with socket.socket() as sock:
@@ -132,14 +142,17 @@ def check_ports() -> list[Finding]:
             except OSError:
                 taken.append("%s:%d" % address)
     if taken:
-        return [Finding(MISSING, f"ports in use: {', '.join(taken)}", "stop what uses them, or choose another STEADYHAND_SLOT")]
+        remedy = "stop what uses them, or choose another STEADYHAND_SLOT"
+        return [Finding(MISSING, f"ports in use: {', '.join(taken)}", remedy)]
     return [Finding(OK, f"ports of slot {index} are free")]
 
 
 def findings(hardware: bool) -> list[Finding]:
     """Every check's lines; a check that fails itself is a finding, not a crash."""
-    checks: list[Callable[[], list[Finding]]] = [check_python, check_tools, lambda: check_packages(hardware), check_interfaces,
-                                                 check_triton, check_models, check_realtime, check_ports]
+    checks: list[Callable[[], list[Finding]]] = [
+        check_python, check_tools, lambda: check_packages(hardware), check_interfaces, check_triton, check_models,
+        check_realtime, check_ports,
+    ]
     lines = []
     for check in checks:
         try:

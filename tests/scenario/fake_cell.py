@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steadyhand import cell, kinematics, policy_io, skills
+from steadyhand import cell, kinematics, skills
 from steadyhand.agent import Agent
 from steadyhand.estimator import Estimator
 from steadyhand.policy_io import HORIZON, STEP_M, STEP_YAW_RAD

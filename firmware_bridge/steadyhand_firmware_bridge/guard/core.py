@@ -15,7 +15,7 @@ from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Sta
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
-from steadyhand.types import Mode, Reason
+from steadyhand.types import Reason
 from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
 from steadyhand_firmware_bridge.guard.admission import Admission
