@@ -131,7 +131,12 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     executor = SingleThreadedExecutor() if coroutines else EventsExecutor()
-    node = node_class()
+    try:
+        node = node_class()
+    except SteadyhandError as error:  # a node that is built at once, with a wrong parameter
+        print(f"{sys.argv[0]}: {error}", file=sys.stderr)
+        rclpy.try_shutdown()
+        return 2
     executor.add_node(node)
     try:
         while rclpy.ok() and not stopping:
