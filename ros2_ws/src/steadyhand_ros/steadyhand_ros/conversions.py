@@ -129,18 +129,6 @@ def fault_msg(f: types.Fault, level: int, stamp) -> msg.Fault:
     return m
 
 
-def image_array(m) -> np.ndarray:
-    """sensor_msgs/Image (rgb8 or bgr8) -> uint8 (H, W, 3) RGB. Raises ProtocolError naming the field."""
-    if m.encoding not in ("rgb8", "bgr8"):
-        raise ProtocolError(f"image.encoding = {m.encoding!r}: expected 'rgb8' or 'bgr8'")
-    if m.height == 0 or m.width == 0:
-        raise ProtocolError(f"image is {m.width} x {m.height}: empty")
-    if m.step != m.width * 3 or len(m.data) != m.height * m.step:
-        raise ProtocolError(f"image.data has {len(m.data)} bytes, step {m.step}: expected {m.height * m.width * 3}")
-    array = np.frombuffer(m.data, dtype=np.uint8).reshape(m.height, m.width, 3)
-    return array if m.encoding == "rgb8" else array[..., ::-1]
-
-
 def detection_msg(d: types.Detection, in_box: bool) -> msg.ObjectPose:
     """Detection -> message; id -1 says that it is not a track."""
     x, y, z = (float(v) for v in d.position_m)

@@ -1,0 +1,80 @@
+"""Messages and core types are turned into one another without loss; what the core could not use is refused by name."""
+import math
+
+import numpy as np
+import pytest
+
+msg = pytest.importorskip("steadyhand_interfaces.msg")
+
+from steadyhand import guard_protocol, types, ur5  # noqa: E402
+from steadyhand.errors import ProtocolError  # noqa: E402
+from steadyhand_ros import conversions  # noqa: E402
+
+pytestmark = pytest.mark.ros
+
+STATE = guard_protocol.State(
+    stamp_s=12.5, seq=7, token=99, mode="ARMED_AUTO", q_rad=[0.1] * 6, qd_rad_s=[0.2] * 6, q_commanded_rad=[0.3] * 6,
+    qd_commanded_rad_s=[0.4] * 6, gripper_width_m=0.06, gripper_commanded_m=0.05, at_rest=False, causes=["a", "b"],
+    robot_mode=7, safety_mode=1, trace_id="t", plan_left_s=0.5, counters={"cycles": 3}, scheduler="SCHED_FIFO",
+)
+
+
+def state_message():
+    from builtin_interfaces.msg import Time
+
+    return conversions.safety_state_msg(STATE, Time())
+
+
+def test_the_guards_state_arrives_as_it_was():
+    state = conversions.robot_state(state_message())
+    assert (state.stamp_s, state.seq, state.token, state.mode) == (12.5, 7, 99, types.Mode.ARMED_AUTO)
+    assert state.q_rad.tolist() == [0.1] * 6 and state.qd_commanded_rad_s.tolist() == [0.4] * 6
+    assert state.causes == ("a", "b") and not state.at_rest
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"joint_names": list(ur5.JOINT_NAMES[::-1])}, "joint_names"),
+        ({"joint_names": []}, "joint_names"),
+        ({"q": [0.0] * 5}, "safety_state.q has 5"),
+        ({"qd_commanded": []}, "safety_state.qd_commanded has 0"),
+        ({"mode": "FLYING"}, "FLYING"),
+    ],
+)
+def test_a_state_that_cannot_be_used_is_refused_by_name(change, named):
+    message = state_message()
+    for name, value in change.items():
+        setattr(message, name, value)
+    with pytest.raises(ProtocolError) as caught:
+        conversions.robot_state(message)
+    assert named in str(caught.value)
+
+
+def test_a_chunk_reaches_the_guard_unchanged_not_finite_values_too():
+    q = np.arange(12.0).reshape(2, 6)
+    q[1, 2] = math.nan
+    chunk = types.JointChunk(5, 8, 1.5, "t", "policy", ur5.JOINT_NAMES, 0.05, q)
+    sent = conversions.guard_chunk(conversions.joint_chunk_msg(chunk))
+    assert (sent.token, sent.state_seq, sent.state_stamp_s, sent.trace_id, sent.period_s) == (5, 8, 1.5, "t", 0.05)
+    assert np.array_equal(np.array(sent.q_rad), q, equal_nan=True) and tuple(sent.joint_names) == ur5.JOINT_NAMES
+
+
+@pytest.mark.parametrize(("names", "count"), [(6, 47), (0, 6), (7, 48)])
+def test_a_chunk_without_rows_is_refused(names, count):
+    message = msg.JointChunk(joint_names=["j"] * names, q=[0.0] * count)
+    with pytest.raises(ProtocolError, match="not a multiple"):
+        conversions.guard_chunk(message)
+
+
+def test_an_object_that_is_not_finite_is_refused():
+    with pytest.raises(ProtocolError, match="object 3.yaw"):
+        conversions.object_estimate(msg.ObjectPose(id=3, yaw=math.inf))
+
+
+def test_detections_keep_their_values():
+    poses = msg.ObjectPoses(image_seq=4, observation_id="o", objects=[msg.ObjectPose(x=1.0, y=math.nan, presence=0.9)])
+    poses.header.stamp.sec, poses.header.stamp.nanosec = 3, 500_000_000
+    seen = conversions.detections(poses)
+    assert (seen.stamp_s, seen.image_seq, seen.observation_id) == (3.5, 4, "o")
+    assert seen.objects[0].position_m[0] == 1.0 and math.isnan(seen.objects[0].position_m[1])
