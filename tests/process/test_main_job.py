@@ -45,6 +45,12 @@ def test_a_taken_port_is_named():
             run_job(JobConfig(cubes=1))
 
 
+def test_a_missing_triton_environment_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEADYHAND_TRITON_VENV", str(tmp_path / "none"))
+    with pytest.raises(RobotError, match="triton keeps ending.*make setup"):
+        run_job(JobConfig(cubes=1))
+
+
 def test_a_missing_model_repository_is_named(tmp_path):
     with pytest.raises(RobotError, match="keeps ending|active"):
         run_job(JobConfig(cubes=1, ready_timeout_s=15, launch_arguments=(("models", str(tmp_path / "none")),)))
