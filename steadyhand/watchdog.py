@@ -57,6 +57,33 @@ class InputWatchdog:
 
 
 @dataclass
+class LinkWatchdog:
+    """Operators in control: each must beat at least every `timeout_s`, or end its link in an orderly way.
+
+    `client` is any opaque value that names the connection.
+    """
+
+    timeout_s: float
+    _links: dict[object, tuple[str, float]] = field(default_factory=dict)
+
+    def beat(self, client: object, name: str, in_control: bool, now_s: float) -> None:
+        """One beat, or the orderly end."""
+        if in_control:
+            self._links[client] = (name[:40], now_s)
+        else:
+            self._links.pop(client, None)
+
+    def gone(self, client: object) -> str:
+        """The connection has ended: the name of the operator that was in control through it, else empty."""
+        return self._links.pop(client, ("", 0.0))[0]
+
+    def holding(self, now_s: float) -> dict[str, str]:
+        """`operator_link:<name>` -> detail for every operator in control that is silent."""
+        detail = f"silent for more than {self.timeout_s * 1e3:.0f} ms"
+        return {f"operator_link:{name}": detail for name, last in self._links.values() if now_s - last > self.timeout_s}
+
+
+@dataclass
 class RestDetector:
     """Measured rest: max |qd| below 0.01 rad/s for 100 ms of feedback with no gap over `max_gap_s`."""
 

@@ -65,7 +65,8 @@ class Rig:
             joint_names=list(ur5.JOINT_NAMES), period_s=0.05, q_rad=q.tolist(),
         ) | changes
         self.guard.handle(self.shell, Chunk(**fields), self.now_s)
-        self.guard.admit(self.now_s + DT_S, self.now_s)
+        if self.guard.pending:
+            self.guard.admit(self.now_s + DT_S, self.now_s)
         return self.last(Verdict)
 
     def move(self, seconds=0.5):
