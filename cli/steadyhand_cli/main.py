@@ -14,6 +14,8 @@ COMMANDS = {
     "stop": ("steadyhand_cli.operate", "stop the robot through the guard's own stop channel"),
     "rearm": ("steadyhand_cli.operate", "re-arm after a stop; shows what stopped it and what was in progress"),
     "status": ("steadyhand_cli.operate", "what the guard says"),
+    "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
+    "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "run a recorded ROS 2 bag of a UR5 through estimator, gate and fault detection"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
 }
