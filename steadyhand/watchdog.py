@@ -23,6 +23,7 @@ class InputWatchdog:
 
     limits_s: Mapping[str, float]
     unknown: int = 0
+    _renewed: bool = False
     _last_s: dict[str, float] = field(default_factory=dict)
     _trouble: dict[str, str] = field(default_factory=dict)
 
@@ -42,13 +43,18 @@ class InputWatchdog:
         else:
             self._trouble[name] = detail or "reports trouble"
 
+    def renew(self) -> None:
+        """Forget what was heard: a person has moved the arm, each input must be heard of anew."""
+        self._renewed = True
+        self._last_s.clear()
+
     def holding(self, now_s: float) -> dict[str, str]:
         """`input:<name>` -> detail for every input that is not fresh and well."""
         found = {}
         for name, limit in self.limits_s.items():
             last = self._last_s.get(name)
             if last is None:
-                found[f"input:{name}"] = "never heard of"
+                found[f"input:{name}"] = "not heard of since a person moved the arm" if self._renewed else "never heard of"
             elif now_s - last > limit:
                 found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms"
             elif name in self._trouble:

@@ -43,7 +43,7 @@ class ManualSession:
 
     def __enter__(self) -> ManualSession:
         self.client.connect()
-        self.wait(lambda: self.client.state is not None, 2.0, "a state of the guard")
+        self.refresh()
         return self
 
     def __exit__(self, *exc) -> None:
@@ -84,9 +84,16 @@ class ManualSession:
             select.select([self.client], [], [], min(left_s, 0.05))
             self.poll()
 
+    def refresh(self) -> None:
+        """Drain what has piled up while nobody polled, and wait for the next state."""
+        self.poll()
+        seq = self._seq
+        self.wait(lambda: self._seq > seq, 2.0, "a new state of the guard")
+
     # -- acts ---------------------------------------------------------------------------------------------------------
     def take(self, mode: str = "manual", timeout_s: float = 8.0) -> Reply:
         """Arm `mode` for this connection. The reply says what forbids it; nothing is retried."""
+        self.refresh()
         request = secrets.token_hex(8)
         self.client.send(Arm(mode, operator.credential(self.folder), request, command=True))
         self.wait(lambda: request in self._replies, timeout_s, f"the guard's answer to arming {mode}")
@@ -94,7 +101,11 @@ class ManualSession:
         if reply.ok:
             self.client.commander = True
             wanted = {"manual": types.Mode.ARMED_MANUAL, "recover": types.Mode.RECOVERING}[mode]
-            self.wait(lambda: self.state.mode is wanted, 1.0, f"mode {wanted.value}")
+            self.refresh()
+            self.refresh()  # the state that was under way with the reply may be older than it
+            if self.state.mode is not wanted:
+                self.client.commander = False
+                return Reply(request, False, "armed, then stopped at once", list(self.state.causes))
         return reply
 
     def take_over(self, timeout_s: float = 4.0) -> Reply:
@@ -103,6 +114,7 @@ class ManualSession:
         The first set-point is the controller's own target and what follows is blended from it, so commanded velocity and
         acceleration never step. Whatever fails in between leaves the arm stopped.
         """
+        self.refresh()
         if self.state.mode is not types.Mode.STOPPED:
             operator.stop(TAKEOVER, f"by {self.name}", self.folder)
         self.wait(lambda: self.state.mode is types.Mode.STOPPED and self.state.at_rest, timeout_s, "rest before the takeover")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from steadyhand import cell, robot_status, ur5
-from steadyhand.guard_protocol import Arm, Beat, Link, Reply, Stop, Verdict
+from steadyhand.guard_protocol import Arm, Beat, Heartbeat, Link, Reply, Stop, Verdict
 from steadyhand.limits import UR5_LIMITS
 from steadyhand.safety_gate import GateConfig
 from steadyhand_firmware_bridge.guard.core import Guard
@@ -113,6 +113,21 @@ def test_an_operator_in_command_that_falls_silent_while_moving_stops():
     sweep(rig, 0.3, "teach")
     rig.run(0.3)  # the shell beats on; it does not stand in for the operator
     assert rig.state.mode == "STOPPED" and names(rig.state)[0] in ("shell_lost", "command_source_silent")
+
+
+def test_hand_back_to_auto_needs_inputs_heard_of_after_the_manual_mode():
+    rig = rig_of(inputs={"estimator": 5.0})
+    rig.guard.handle(rig.shell, Heartbeat("estimator", True), rig.now_s)
+    rig.run(0.01)
+    assert rig.arm("manual").ok
+    rig.guard.handle(rig.shell, Heartbeat("estimator", True), rig.now_s)
+    rig.guard.handle("x", Arm("disarm", "", "d"), rig.now_s)
+    rig.run(0.5)
+    reply = rig.arm("auto")
+    assert not reply.ok and reply.causes == ["input:estimator: not heard of since a person moved the arm"]
+    rig.guard.handle(rig.shell, Heartbeat("estimator", True), rig.now_s)
+    rig.run(0.01)
+    assert rig.arm("auto").ok
 
 
 # --- operator link ---

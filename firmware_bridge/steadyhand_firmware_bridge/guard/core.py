@@ -25,6 +25,7 @@ from steadyhand_firmware_bridge.guard.motion import Motion
 
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
 LINK_REFUSALS = 3  # packages in a row that the link did not take
+MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
 
 Answer = Callable[[Any, Any], None]  # (client, message)
@@ -192,7 +193,10 @@ class Guard:
     # --- decisions ---
 
     def _step(self, event: gs.Event, now_s: float) -> None:
+        before = self.state.mode
         self.state, decisions = gs.step(self.state, event, now_s)
+        if before in MANUAL_MODES and not self.state.armed:
+            self.inputs.renew()  # hand-back to AUTO needs observations made after the person's last motion
         if stop_domain.begins_here(event, decisions):
             self._stops, self._stop_cause = self._stops + 1, self.state.latched[-1][0]
         for decision in decisions:
