@@ -40,7 +40,7 @@ class AgentConfig:
         check_ranges(self)
 
 
-PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.6 s) and its stop tail (0.5 s) are over
+PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.8 s at half speed) and its stop tail (0.5 s) are over
 REPLACED_S = 0.06  # from a braking chunk to a state that knows of it
 LATENCIES_KEPT = 100_000
 # No chunk sent, or none but refused ones, for this long in a policy phase: the agent brakes, before the guard's 100 ms.
@@ -54,7 +54,7 @@ class _Pending:
     request: PolicyRequest
     state: RobotState
     sent_s: float
-    speed: float
+    speed: float  # of the policy's time
 
 
 @dataclass
@@ -315,8 +315,8 @@ class Agent:
 
     def _ask(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
-        observation = policy_io.observation(
-            motion.policy_target, state.q_commanded_rad, state.qd_commanded_rad_s, state.gripper_width_m,
+        observation = policy_io.observation(  # in the policy's time, as its way-points are
+            motion.policy_target, state.q_commanded_rad, state.qd_commanded_rad_s / motion.speed, state.gripper_width_m,
             state.gripper_commanded_m < 0.02,
         )
         seen = inputs.estimate.observation_id if inputs.estimate else ""
@@ -354,15 +354,13 @@ class Agent:
         self._executor.on_actions(actions, self._state)
         if self._executor.run.phase is not phase or phase not in POLICY_PHASES:
             return  # a granted transition takes over: the next phase brakes
-        steps = actions.copy()
-        steps[:, :-1] *= pending.speed
         try:
-            waypoints = policy_io.joint_waypoints(steps, pending.state.q_commanded_rad)
+            waypoints = policy_io.joint_waypoints(actions, pending.state.q_commanded_rad)
         except KinematicsError as error:
             self._executor.fail("path_infeasible", self._state, str(error))
             return
         self._brake = None
-        self._send(waypoints, pending.state, "policy", reply.observation_id)
+        self._send(waypoints, pending.state, "policy", reply.observation_id, PERIOD_S / pending.speed)
 
     def _expire_policy(self, now_s: float) -> None:
         executor, state = self._executor, self._state
@@ -404,10 +402,13 @@ class Agent:
             self._gripper_sent_s, self._grip = state.stamp_s, command
             self._record("gripper", state.stamp_s, trace_id=command.trace_id, width_m=command.width_m)
 
-    def _send(self, waypoints_rad: np.ndarray, state: RobotState, source: str, observation_id: str = "") -> None:
+    def _send(
+        self, waypoints_rad: np.ndarray, state: RobotState, source: str, observation_id: str = "",
+        period_s: float = PERIOD_S,
+    ) -> None:
         trace_id = self._trace_id("c")
         self._chunk = JointChunk(
-            state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, PERIOD_S, waypoints_rad
+            state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, period_s, waypoints_rad
         )
         self._last_sent_s = self._state.stamp_s
         self._standing.append((trace_id, self._state.stamp_s))

@@ -66,7 +66,8 @@ class ExecutorConfig:
     target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
     arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
     diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
-    degraded_speed: float = described(0.5, "share of the speed while the estimate predicts", "", 0.1, 1.0)
+    degraded_speed: float = described(0.5, "share of the policy's speed while the estimate predicts", "", 0.5, 1.0)
+    speed_slew_per_s: float = described(4.0, "fastest change of that share", "1/s", 0.5, 20.0)
     lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
     clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
     failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
@@ -81,7 +82,7 @@ class Motion:
 
     waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
     policy_target: Target | None = None
-    speed: float = 1.0
+    speed: float = 1.0  # the policy's time runs this fast: its velocities times this, its periods divided by it
     gripper_m: float | None = None
 
 
@@ -109,6 +110,7 @@ class Run:
     steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
     last_width_m: float = 0.0
     last_grip: str = ""
+    speed: float = 1.0  # of the policy's time
     grasp_z_m: float = 0.0
     code: Code | None = None
     message: str = ""
@@ -229,8 +231,14 @@ class Executor:
                 motion = Motion()
             if self.run.phase is phase or motion.waypoints_rad is not None:
                 break
+        return replace(motion, speed=self._speed(estimate)) if motion.policy_target else motion
+
+    def _speed(self, estimate: Estimate | None) -> float:
+        """Speed of the policy's time: it slides, so that the velocity which the policy sees never steps."""
         degraded = estimate is not None and estimate.mode is EstimateMode.DEGRADED
-        return replace(motion, speed=self.config.degraded_speed) if degraded and motion.policy_target else motion
+        wanted, step = self.config.degraded_speed if degraded else 1.0, self.config.speed_slew_per_s * PERIOD_S
+        self.run.speed += float(np.clip(wanted - self.run.speed, -step, step))
+        return self.run.speed
 
     # -- phases -----------------------------------------------------------------------------------------------------
     def _observe(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -391,7 +399,7 @@ class Executor:
     def _enter(self, phase: Phase, state: RobotState) -> None:
         run = self.run
         run.phase, run.entered_s, run.path, run.steady = phase, state.stamp_s, None, 0
-        run.gripper_m, run.last_grip = None, ""
+        run.gripper_m, run.last_grip, run.speed = None, "", 1.0
         if phase is Phase.OBSERVE:
             run.seen, run.empty_since_s = set(), None
 
