@@ -18,6 +18,7 @@ from steadyhand.errors import KinematicsError
 from steadyhand.executor import POLICY_PHASES, Executor, ExecutorConfig, Motion, Phase
 from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
+from steadyhand.single_step import SingleStep
 from steadyhand.task import Code, Decision, Feedback, Goal, Gripper, Inputs, PolicyReply, PolicyRequest, Result
 from steadyhand.trace import Record
 from steadyhand.types import Estimate, EstimateMode, JointChunk, Mode, RobotState
@@ -95,6 +96,7 @@ class Agent:
         self._gripper_phase: Phase | None = None
         self._gripper_sent_s = -math.inf
         self._used_points: set[int] = set()
+        self._single_step = SingleStep()
         self._latencies_s: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._clear()
 
@@ -125,6 +127,10 @@ class Agent:
         return np.array(self._latencies_s)
 
     def _step(self, inputs: Inputs) -> None:
+        if inputs.single_step is not None:
+            self._single_step.turn(inputs.single_step)
+        if inputs.next_step and self._executor is not None:
+            self._single_step.grant(self._executor.run.phase)
         new = self._take_state(inputs)
         self._count_verdicts(inputs)
         for goal in inputs.goals:
@@ -164,6 +170,7 @@ class Agent:
             self._executor = Executor(
                 self._executor_config, self._plan_config, state, goal.max_objects, self._used_points
             )
+            self._single_step.begin()
             self._drop_commands(state.stamp_s)
 
     def _take_cancels(self, inputs: Inputs) -> None:
@@ -287,15 +294,31 @@ class Agent:
         self._expire_policy(inputs.now_s)
         if new and (state.stamp_s >= self._next_tick_s or executor.run.phase is not before):
             self._next_tick_s = max(self._next_tick_s + PERIOD_S, state.stamp_s + PERIOD_S / 2)
-            self._apply(executor.tick(state, inputs.estimate), inputs)
+            self._tick(inputs)
         elif executor.run.phase is not before:  # granted by a reply: the next phase begins at once
-            self._apply(executor.tick(state, inputs.estimate), inputs)
+            self._tick(inputs)
         self._keep_braking(new)
         self._repeat_gripper()
         self._note_changes(before, failed, inputs)
         if executor.finished:
             self._end(executor.run.code, executor.run.message, inputs.now_s)
             self._await_rest(inputs, True)
+
+    def _tick(self, inputs: Inputs) -> None:
+        executor, state = self._executor, self._state
+        if self._single_step.may_run(executor.run.phase):
+            motion = executor.tick(state, inputs.estimate)
+            if executor.finished or not self._single_step.waits_before(executor.run.phase):
+                return self._apply(motion, inputs)
+        # the operator has not said "next": stand, with nothing of the phase begun and its clock stopped
+        executor.restart_phase(state)
+        self._pending = self._gripper = None
+        self._last_reply_s = state.stamp_s
+        if np.abs(state.qd_commanded_rad_s).max() > 1e-3:
+            self._send_brake(state)
+        else:
+            self._brake = None
+        return None
 
     def _apply(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
@@ -464,6 +487,8 @@ class Agent:
         run = self._executor.run
         phase = "stopping" if self._ending is not None else run.phase.value
         detail = self._ending.message if self._ending is not None else run.last_grip
+        if self._ending is None and self._single_step.waits_before(run.phase):
+            detail = f"waiting for the operator before {phase}"
         if not detail and estimate is not None and estimate.mode is not EstimateMode.NOMINAL:
             detail = f"estimate {estimate.mode.name.lower()}: {estimate.reason}"
         return Feedback(phase, run.pick.object_id if run.pick else -1, run.placed, self._executor.attempted,

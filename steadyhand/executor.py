@@ -403,6 +403,11 @@ class Executor:
         if phase is Phase.OBSERVE:
             run.seen, run.empty_since_s = set(), None
 
+    def restart_phase(self, state: RobotState) -> None:
+        """Begin the present phase anew, as if it had just been entered: nothing of it is under way, its time starts now."""
+        if not self.finished:
+            self._enter(self.run.phase, state)
+
     def _finish(self, code: Code, message: str) -> None:
         self.run.phase, self.run.code, self.run.message, self.run.path = Phase.DONE, code, message, None
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "teleop": ("steadyhand_cli.teleop", "jog the arm by keyboard, in MANUAL or RECOVERING"),
     "home": ("steadyhand_cli.after_stop", "after a stop: drive home on a checked path, slowly, in MANUAL"),
     "release": ("steadyhand_cli.after_stop", "after a stop: say what the gripper holds, and open it when confirmed"),
+    "step": ("steadyhand_cli.step", "single-step of a task: on, off, next"),
     "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "run a recorded ROS 2 bag of a UR5 through estimator, gate and fault detection"),

@@ -103,7 +103,7 @@ class FakeCell:
                 return self.results[-1]
         return None
 
-    def step(self, goals=(), cancels=()) -> None:
+    def step(self, goals=(), cancels=(), **operator) -> None:
         """One state period, with the policy replies that fall into it."""
         self._advance(STATE_S)
         self._perceive()
@@ -118,7 +118,8 @@ class FakeCell:
         self._state = self.state()
         self.estimator.on_robot(self._state)
         verdicts, self.verdicts = tuple(self.verdicts), []
-        self._decide(Inputs(self.now_s, self._state if self.guard_on else None, self.estimate, None, verdicts, goals, cancels))
+        state = self._state if self.guard_on else None
+        self._decide(Inputs(self.now_s, state, self.estimate, None, verdicts, goals, cancels, **operator))
 
     def _decide(self, inputs: Inputs) -> None:
         d = self.agent.step(inputs)
