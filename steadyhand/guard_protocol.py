@@ -158,6 +158,9 @@ class State:
     plan_left_s: float
     counters: dict  # refusals by reason, stops by source, cycles, late cycles, dropped states
     scheduler: str  # "SCHED_FIFO" or "SCHED_OTHER"
+    # Newest stop of an armed arm: number, cause, reaction, received_s (when the guard took it) and, once the first
+    # braking set-point has gone out, braking_s (start of that cycle). Empty before the first one. For measurements.
+    last_stop: dict = field(default_factory=dict)
 
 
 MESSAGES: dict[str, type] = {

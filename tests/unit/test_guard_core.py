@@ -415,3 +415,31 @@ def test_the_first_set_point_is_the_controllers_target():
     rig.arm()
     first = next(p for p in rig.robot.sent if p[0] is Command.SERVO)
     assert np.array_equal(first[3], cell.HOME_Q_RAD)
+
+
+def test_the_newest_stop_is_stamped_when_received_and_when_braking_first_goes_out():
+    rig = armed()
+    assert rig.state.last_stop == {}
+    rig.move(0.5)
+    received_s = rig.now_s + 0.001
+    rig.guard.stop_requests([(Stop("panel"), 1)], received_s)
+    rig.run(DT_S)
+    stop = {"number": 1, "cause": "stop_requested", "reaction": "BRAKE", "received_s": received_s, "braking_s": rig.now_s}
+    assert rig.state.last_stop == stop
+    rig.run(1.0)
+    assert rig.state.last_stop == stop  # later set-points do not move it
+
+
+def test_an_escalated_stop_keeps_when_it_was_received_and_silence_has_no_braking_set_point():
+    rig = armed()
+    rig.move(0.5)
+    rig.guard.fault("loop_late", "", rig.now_s)
+    received_s = rig.now_s
+    rig.run(DT_S)
+    assert rig.state.last_stop["reaction"] == "SILENCE" and "braking_s" not in rig.state.last_stop
+    rig.run(3.0)
+    assert rig.state.last_stop["received_s"] == received_s and rig.state.last_stop["number"] == 1
+    rig.arm()
+    rig.move(0.3)
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    assert rig.guard._last_stop["number"] == 2

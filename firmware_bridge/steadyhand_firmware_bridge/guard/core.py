@@ -67,6 +67,7 @@ class Guard:
         self._commander: Any = None  # the shell's connection
         self._manual: Any = None  # the operator's that armed and commands; then the shell may not
         self._boot, self._stops, self._stop_cause = fresh_token(), 0, ""
+        self._last_stop: dict[str, Any] = {}
         self._shell_s = now_s
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
@@ -166,6 +167,8 @@ class Guard:
         token = self.state.token
         if self.state.armed or self.state.stopping is gs.Reaction.BRAKE:
             taken = self.robot.send(Command.SERVO, token, self.seq, self.motion.advance(now_s))
+            if taken and self.state.stopping is not None:
+                self._last_stop.setdefault("braking_s", now_s)
         elif self.state.arming is not None and feedback is not None:
             taken = self.robot.send(Command.HOLD, token, self.seq, feedback.q_target_rad)
         elif self._halt_until_s is not None:
@@ -222,6 +225,7 @@ class Guard:
 
     def _stop(self, reaction: gs.Reaction, now_s: float) -> None:
         """Empty everything that could move; then by reaction."""
+        self._note_stop(reaction)
         self._drop_pending("stopped")
         self._manual = None
         self.source.clear()
@@ -236,6 +240,16 @@ class Guard:
         if reaction is gs.Reaction.WITHDRAW:
             self._silent_since_s = None
             self.robot.stop_program(now_s)
+
+    def _note_stop(self, reaction: gs.Reaction) -> None:
+        """Times of a stop, for measurements. A stop that escalates is the same stop: received when it began."""
+        if self._last_stop.get("received_s") == self.state.stop_since_s:
+            self._last_stop["reaction"] = reaction.name
+            return
+        number, cause = self._last_stop.get("number", 0) + 1, self.state.latched[-1][0]
+        self._last_stop = {
+            "number": number, "cause": cause, "reaction": reaction.name, "received_s": self.state.stop_since_s
+        }
 
     def _snapshot(self) -> dict:
         """What is in progress: shown at re-arming, never resumed by itself."""
@@ -427,6 +441,7 @@ class Guard:
             plan_left_s=self.motion.left_s(),
             counters=self.counters(),
             scheduler=self.scheduler,
+            last_stop=dict(self._last_stop),
         )
 
     def counters(self) -> dict[str, int]:
