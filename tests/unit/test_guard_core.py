@@ -406,7 +406,7 @@ def test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is()
     rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), q_rad=measure(now_s).q_rad + 0.05)
     reply = rig.arm()
     assert not reply.ok and "controller's target 0.0500 rad from the measured pose" in " ".join(reply.causes)
-    assert rig.robot.stops == 1
+    assert rig.robot.stops == 1 and any(c.startswith("arming_failed") for c in rig.state.causes)
 
 
 def test_the_first_set_point_is_the_controllers_target():

@@ -4,7 +4,6 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip("pybullet")
 from steadyhand.errors import ConfigError
 from steadyhand_cli.injection import minimum, onset
 from steadyhand_cli.injection.onset import Trace

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-pytest.importorskip("rclpy")
 from steadyhand.errors import ConfigError, RobotError
 from steadyhand_cli.injection.proxy import LinkProxy, Trouble
 

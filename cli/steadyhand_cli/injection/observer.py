@@ -7,6 +7,8 @@ comes back by itself when the controller dies; then the record shows a gap. `Obs
 from __future__ import annotations
 
 import argparse
+import bisect
+import contextlib
 import os
 import select
 import signal
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -44,9 +47,18 @@ def record(received_s: float, values: dict) -> bytes:
 
 def read(path: Path, since_s: float = -np.inf) -> np.ndarray:
     """Records (N,) of `RECORD` received since then. A record that is being written is left out."""
-    data = path.read_bytes() if path.exists() else b""
-    rows = np.frombuffer(data[: len(data) // RECORD.itemsize * RECORD.itemsize], RECORD)
-    return rows[rows["received_s"] >= since_s]
+    count = path.stat().st_size // RECORD.itemsize if path.exists() else 0
+    with path.open("rb") if count else contextlib.nullcontext() as file:
+        first = bisect.bisect_left(range(count), since_s, key=lambda i: _received_s(file, i)) if since_s > -np.inf else 0
+        if first >= count:
+            return np.zeros(0, RECORD)
+        file.seek(first * RECORD.itemsize)
+        return np.frombuffer(file.read((count - first) * RECORD.itemsize), RECORD)
+
+
+def _received_s(file: BinaryIO, index: int) -> float:
+    file.seek(index * RECORD.itemsize)
+    return float(np.frombuffer(file.read(8), "f8")[0])
 
 
 def trace(rows: np.ndarray) -> Trace:

@@ -90,6 +90,8 @@ def descent_s(trace: Trace, event_s: float) -> float:
         peak = max(peak, speed[start])
     if not len(speed):
         return math.nan
+    if peak < FLOOR_RAD_S:
+        return event_s  # it stood already
     return max(event_s, _last_above_s(part.between(part.t_s[start]), 0.98 * peak - FLOOR_RAD_S))
 
 
