@@ -19,6 +19,7 @@ from steadyhand.executor import Executor
 from steadyhand.phases import POLICY_PHASES, ExecutorConfig, Motion, Phase
 from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
+from steadyhand.single_step import SingleStep
 from steadyhand.task import Code, Decision, Feedback, Goal, Gripper, Inputs, PolicyReply, PolicyRequest, Result
 from steadyhand.trace import Record
 from steadyhand.types import Estimate, EstimateMode, JointChunk, Mode, RobotState
@@ -41,7 +42,7 @@ class AgentConfig:
         check_ranges(self)
 
 
-PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.6 s) and its stop tail (0.5 s) are over
+PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.8 s at half speed) and its stop tail (0.5 s) are over
 REPLACED_S = 0.06  # from a braking chunk to a state that knows of it
 LATENCIES_KEPT = 100_000
 # No chunk sent, or none but refused ones, for this long in a policy phase: the agent brakes, before the guard's 100 ms.
@@ -55,7 +56,7 @@ class _Pending:
     request: PolicyRequest
     state: RobotState
     sent_s: float
-    speed: float
+    speed: float  # of the policy's time
 
 
 @dataclass
@@ -96,6 +97,7 @@ class Agent:
         self._gripper_phase: Phase | None = None
         self._gripper_sent_s = -math.inf
         self._used_points: set[int] = set()
+        self._single_step = SingleStep()
         self._latencies_s: deque[float] = deque(maxlen=LATENCIES_KEPT)
         self._clear()
 
@@ -126,6 +128,10 @@ class Agent:
         return np.array(self._latencies_s)
 
     def _step(self, inputs: Inputs) -> None:
+        if inputs.single_step is not None:
+            self._single_step.turn(inputs.single_step)
+        if inputs.next_step and self._executor is not None:
+            self._single_step.grant(self._executor.run.phase)
         new = self._take_state(inputs)
         self._count_verdicts(inputs)
         for goal in inputs.goals:
@@ -165,6 +171,7 @@ class Agent:
             self._executor = Executor(
                 self._executor_config, self._plan_config, state, goal.max_objects, self._used_points
             )
+            self._single_step.begin()
             self._drop_commands(state.stamp_s)
 
     def _take_cancels(self, inputs: Inputs) -> None:
@@ -288,15 +295,31 @@ class Agent:
         self._expire_policy(inputs.now_s)
         if new and (state.stamp_s >= self._next_tick_s or executor.run.phase is not before):
             self._next_tick_s = max(self._next_tick_s + PERIOD_S, state.stamp_s + PERIOD_S / 2)
-            self._apply(executor.tick(state, inputs.estimate), inputs)
+            self._tick(inputs)
         elif executor.run.phase is not before:  # granted by a reply: the next phase begins at once
-            self._apply(executor.tick(state, inputs.estimate), inputs)
+            self._tick(inputs)
         self._keep_braking(new)
         self._repeat_gripper()
         self._note_changes(before, failed, inputs)
         if executor.finished:
             self._end(executor.run.code, executor.run.message, inputs.now_s)
             self._await_rest(inputs, True)
+
+    def _tick(self, inputs: Inputs) -> None:
+        executor, state = self._executor, self._state
+        if self._single_step.may_run(executor.run.phase):
+            motion = executor.tick(state, inputs.estimate)
+            if executor.finished or not self._single_step.waits_before(executor.run.phase):
+                return self._apply(motion, inputs)
+        # the operator has not said "next": stand, with nothing of the phase begun and its clock stopped
+        executor.restart_phase(state)
+        self._pending = self._gripper = None
+        self._last_reply_s = state.stamp_s
+        if np.abs(state.qd_commanded_rad_s).max() > 1e-3:
+            self._send_brake(state)
+        else:
+            self._brake = None
+        return None
 
     def _apply(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
@@ -316,8 +339,8 @@ class Agent:
 
     def _ask(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
-        observation = policy_io.observation(
-            motion.policy_target, state.q_commanded_rad, state.qd_commanded_rad_s, state.gripper_width_m,
+        observation = policy_io.observation(  # in the policy's time, as its way-points are
+            motion.policy_target, state.q_commanded_rad, state.qd_commanded_rad_s / motion.speed, state.gripper_width_m,
             state.gripper_commanded_m < 0.02,
         )
         seen = inputs.estimate.observation_id if inputs.estimate else ""
@@ -352,15 +375,13 @@ class Agent:
         self._executor.on_actions(actions, self._state)
         if self._executor.run.phase is not phase or phase not in POLICY_PHASES:
             return  # a granted transition takes over: the next phase brakes
-        steps = actions.copy()
-        steps[:, :-1] *= pending.speed
         try:
-            waypoints = policy_io.joint_waypoints(steps, pending.state.q_commanded_rad)
+            waypoints = policy_io.joint_waypoints(actions, pending.state.q_commanded_rad)
         except KinematicsError as error:
             self._executor.fail("path_infeasible", self._state, str(error))
             return
         self._brake = None
-        self._send(waypoints, pending.state, "policy", reply.observation_id)
+        self._send(waypoints, pending.state, "policy", reply.observation_id, PERIOD_S / pending.speed)
 
     def _wrong_actions(self, actions: np.ndarray) -> str:
         """Why a reply's actions cannot be used; empty when they can. Refused, never clipped."""
@@ -411,10 +432,13 @@ class Agent:
             self._gripper_sent_s, self._grip = state.stamp_s, command
             self._record("gripper", state.stamp_s, trace_id=command.trace_id, width_m=command.width_m)
 
-    def _send(self, waypoints_rad: np.ndarray, state: RobotState, source: str, observation_id: str = "") -> None:
+    def _send(
+        self, waypoints_rad: np.ndarray, state: RobotState, source: str, observation_id: str = "",
+        period_s: float = PERIOD_S,
+    ) -> None:
         trace_id = self._trace_id("c")
         self._chunk = JointChunk(
-            state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, PERIOD_S, waypoints_rad
+            state.token, state.seq, state.stamp_s, trace_id, source, ur5.JOINT_NAMES, period_s, waypoints_rad
         )
         self._last_sent_s = self._state.stamp_s
         self._standing.append((trace_id, self._state.stamp_s))
@@ -470,6 +494,8 @@ class Agent:
         run = self._executor.run
         phase = "stopping" if self._ending is not None else run.phase.value
         detail = self._ending.message if self._ending is not None else run.last_grip
+        if self._ending is None and self._single_step.waits_before(run.phase):
+            detail = f"waiting for the operator before {phase}"
         if not detail and estimate is not None and estimate.mode is not EstimateMode.NOMINAL:
             detail = f"estimate {estimate.mode.name.lower()}: {estimate.reason}"
         return Feedback(phase, run.pick.object_id if run.pick else -1, run.placed, self._executor.attempted,

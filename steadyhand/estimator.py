@@ -197,10 +197,10 @@ class Estimator:
         for i, j in pairs:
             self._measure(self._tracks[i], detections[j], now_s)
         measured = {i for i, _ in pairs}
-        shadow = self._shadow()
+        shadow = self.shadow()
         alive = []
         for i, track in enumerate(self._tracks):
-            track.hidden = i not in measured and self._in_shadow(track.position_m[:2], shadow)
+            track.hidden = i not in measured and self.in_shadow(track.position_m[:2], shadow)
             if i in measured or track.hidden:
                 track.misses = 0
             else:
@@ -279,14 +279,15 @@ class Estimator:
         drop = max(camera[2] - point_m[2], 0.05)
         return camera[:2] + (point_m[:2] - camera[:2]) * (camera[2] - cell.CUBE_SIZE_M / 2) / drop
 
-    def _shadow(self) -> list[np.ndarray]:
+    def shadow(self) -> list[np.ndarray]:
         """The arm from the elbow to the tool as a polyline on the plane of the objects; empty without a robot state."""
         if self._robot is None:
             return []
         links = kinematics.link_transforms(self._robot.q_rad)[1:, :3, 3]
         return [self._on_tray(p) for p in (*links, self._tool_m())]
 
-    def _in_shadow(self, point_m: np.ndarray, shadow: list[np.ndarray]) -> bool:
+    def in_shadow(self, point_m: np.ndarray, shadow: list[np.ndarray]) -> bool:
+        """Whether the arm hides a point (2,) of the plane of the objects."""
         for a, b in zip(shadow, shadow[1:]):
             along = b - a
             t = np.clip((point_m - a) @ along / max(float(along @ along), 1e-12), 0.0, 1.0)

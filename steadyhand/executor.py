@@ -140,8 +140,14 @@ class Executor:
                 motion = Motion()
             if self.run.phase is phase or motion.waypoints_rad is not None:
                 break
+        return replace(motion, speed=self._speed(estimate)) if motion.policy_target else motion
+
+    def _speed(self, estimate: Estimate | None) -> float:
+        """Speed of the policy's time: it slides, so that the velocity which the policy sees never steps."""
         degraded = estimate is not None and estimate.mode is EstimateMode.DEGRADED
-        return replace(motion, speed=self.config.degraded_speed) if degraded and motion.policy_target else motion
+        wanted, step = self.config.degraded_speed if degraded else 1.0, self.config.speed_slew_per_s * PERIOD_S
+        self.run.speed += float(np.clip(wanted - self.run.speed, -step, step))
+        return self.run.speed
 
     # -- phases -----------------------------------------------------------------------------------------------------
     def _observe(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -303,9 +309,14 @@ class Executor:
     def _enter(self, phase: Phase, state: RobotState) -> None:
         run = self.run
         run.phase, run.entered_s, run.path, run.steady = phase, state.stamp_s, None, 0
-        run.gripper_m, run.last_grip = None, ""
+        run.gripper_m, run.last_grip, run.speed = None, "", 1.0
         if phase is Phase.OBSERVE:
             run.seen, run.empty_since_s = set(), None
+
+    def restart_phase(self, state: RobotState) -> None:
+        """Begin the present phase anew, as if it had just been entered: nothing of it is under way, its time starts now."""
+        if not self.finished:
+            self._enter(self.run.phase, state)
 
     def _finish(self, code: Code, message: str) -> None:
         self.run.phase, self.run.code, self.run.message, self.run.path = Phase.DONE, code, message, None

@@ -4,6 +4,7 @@ Sockets live in the slot's socket folder (0700):
   command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm. The guard answers
                 Verdict and Reply, and streams State every control cycle to clients that asked for it. A client that
                 does not read loses states (counted), never time of the guard.
+  domain.sock   SOCK_DGRAM. Beats of the other guards of the stop domain; there only when the configuration names peers.
   stop.sock     SOCK_DGRAM. Any datagram is a stop request; a readable one names its source. Fails towards stopping.
 The re-arm credential is the content of `rearm.token` in the same folder (0600), made new at each start of the guard.
 """
@@ -23,6 +24,7 @@ MAX_PACKET = 65536
 MAX_WAYPOINTS = 64
 COMMAND_SOCKET = "command.sock"
 STOP_SOCKET = "stop.sock"
+DOMAIN_SOCKET = "domain.sock"
 REARM_TOKEN_FILE = "rearm.token"
 
 
@@ -79,11 +81,38 @@ class Stop:
 
 @dataclass(frozen=True)
 class Arm:
-    """Re-arm: an authenticated operator act. `mode` is "auto", "manual" or "recover"; "disarm" needs no credential."""
+    """Re-arm: an authenticated operator act. `mode` is "auto", "manual" or "recover"; "disarm" needs no credential.
+
+    `command` asks, for manual and recover, that this connection alone commands until that arming ends; its loss stops.
+    """
 
     mode: str
     credential: str
     request_id: str
+    command: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """Operator link: one beat of an operator who is in control, or, with `in_control` false, its orderly end.
+
+    While in control, silence for `link_timeout_s` or the loss of the connection is a stop.
+    """
+
+    name: str
+    in_control: bool
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class Beat:
+    """One guard of a stop domain to another. `boot` is random per start, `stops` counts the stops that began with it."""
+
+    guard: str
+    boot: int
+    stops: int
+    cause: str = ""
+    unsafe: str = ""  # what the robot's own safety system has done; empty when nothing
 
 
 @dataclass(frozen=True)
@@ -129,10 +158,13 @@ class State:
     plan_left_s: float
     counters: dict  # refusals by reason, stops by source, cycles, late cycles, dropped states
     scheduler: str  # "SCHED_FIFO" or "SCHED_OTHER"
+    # Newest stop of an armed arm: number, cause, reaction, received_s (when the guard took it) and, once the first
+    # braking set-point has gone out, braking_s (start of that cycle). Empty before the first one. For measurements.
+    last_stop: dict = field(default_factory=dict)
 
 
 MESSAGES: dict[str, type] = {
-    c.__name__.lower(): c for c in (Hello, Chunk, Gripper, Heartbeat, Stop, Arm, Verdict, Reply, State)
+    c.__name__.lower(): c for c in (Hello, Chunk, Gripper, Heartbeat, Stop, Arm, Link, Beat, Verdict, Reply, State)
 }
 _KINDS = {c: name for name, c in MESSAGES.items()}
 

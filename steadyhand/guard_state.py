@@ -39,6 +39,8 @@ class Rule:
 RULES: Mapping[str, Rule] = {
     "robot_safety": Rule(Reaction.WITHDRAW),
     "robot_mode": Rule(Reaction.WITHDRAW),
+    "robot_reduced": Rule(Reaction.BRAKE),
+    "robot_local": Rule(Reaction.BRAKE),
     "robot_unreachable": Rule(Reaction.SILENCE),
     "feedback_lost": Rule(Reaction.SILENCE),
     "link_lost": Rule(Reaction.SILENCE),
@@ -50,6 +52,8 @@ RULES: Mapping[str, Rule] = {
     "input": Rule(Reaction.BRAKE, frozenset({Mode.ARMED_AUTO})),
     "command_source_silent": Rule(Reaction.BRAKE),
     "shell_lost": Rule(Reaction.BRAKE),
+    "operator_link": Rule(Reaction.BRAKE),
+    "peer": Rule(Reaction.BRAKE),
     "stop_requested": Rule(Reaction.BRAKE),
     "arming_failed": Rule(Reaction.WITHDRAW),
     "disarmed": Rule(Reaction.BRAKE),

@@ -5,6 +5,8 @@ All poses are homogeneous (4, 4) transforms in `base_link`; the controller's `ba
 """
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from steadyhand import ur5
@@ -16,6 +18,7 @@ T_TOOL0_TOOL[2, 3] = ur5.TOOL_LENGTH_M
 
 _COS_ALPHA = np.round(np.cos(ur5.DH_ALPHA_RAD), 15)
 _SIN_ALPHA = np.round(np.sin(ur5.DH_ALPHA_RAD), 15)
+_DH = tuple(zip(_COS_ALPHA.tolist(), _SIN_ALPHA.tolist(), np.asarray(ur5.DH_A_M).tolist(), np.asarray(ur5.DH_D_M).tolist()))
 
 
 def link_transforms(q_rad: np.ndarray) -> np.ndarray:
@@ -51,20 +54,32 @@ def pose_base_link_tool(q_rad: np.ndarray) -> np.ndarray:
 
 def jacobian(q_rad: np.ndarray) -> np.ndarray:
     """Geometric Jacobian of the tool in `base_link`: (6,) -> (6, 6), rows vx vy vz wx wy wz."""
-    return _jacobian(link_transforms(q_rad))
+    return _tool_and_jacobian(q_rad)[1]
 
 
-def _jacobian(links: np.ndarray) -> np.ndarray:
-    """Jacobian from the link transforms (6, 4, 4): column i is (axis_i x (tip - origin_i), axis_i)."""
-    tip = (links[-1] @ T_TOOL0_TOOL)[:3, 3]
-    out = np.empty((6, 6))
-    out[3:, 0], out[3:, 1:] = T_BASE_LINK_BASE[:3, 2], links[:-1, :3, 2].T
-    ax, ay, az = out[3:]
-    arm = np.empty((3, 6))
-    arm[:, 0], arm[:, 1:] = tip - T_BASE_LINK_BASE[:3, 3], tip[:, None] - links[:-1, :3, 3].T
-    rx, ry, rz = arm  # written out: np.cross costs four times the rest of this function
-    out[0], out[1], out[2] = ay * rz - az * ry, az * rx - ax * rz, ax * ry - ay * rx
-    return out
+def _tool_and_jacobian(q_rad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tool pose (4, 4) and Jacobian (6, 6) of one configuration; plain floats: arrays of this size cost more than they save."""
+    xx, xy, xz, yx, yy, yz, zx, zy, zz = -1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0  # columns x, y, z: of `base`
+    px = py = pz = 0.0
+    joints = []
+    for angle, (cos_alpha, sin_alpha, a, d) in zip(np.asarray(q_rad, dtype=float).tolist(), _DH):
+        joints.append((zx, zy, zz, px, py, pz))  # axis and origin of the joint
+        c, s = math.cos(angle), math.sin(angle)
+        nx, ny, nz = xx * c + yx * s, xy * c + yy * s, xz * c + yz * s  # x turned about z
+        mx, my, mz = yx * c - xx * s, yy * c - xy * s, yz * c - xz * s
+        px, py, pz = px + a * nx + d * zx, py + a * ny + d * zy, pz + a * nz + d * zz
+        xx, xy, xz = nx, ny, nz
+        yx, yy, yz, zx, zy, zz = (
+            mx * cos_alpha + zx * sin_alpha, my * cos_alpha + zy * sin_alpha, mz * cos_alpha + zz * sin_alpha,
+            zx * cos_alpha - mx * sin_alpha, zy * cos_alpha - my * sin_alpha, zz * cos_alpha - mz * sin_alpha,
+        )  # fmt: skip
+    px, py, pz = px + ur5.TOOL_LENGTH_M * zx, py + ur5.TOOL_LENGTH_M * zy, pz + ur5.TOOL_LENGTH_M * zz
+    columns = []
+    for ax, ay, az, ox, oy, oz in joints:
+        dx, dy, dz = px - ox, py - oy, pz - oz
+        columns.append((ay * dz - az * dy, az * dx - ax * dz, ax * dy - ay * dx, ax, ay, az))
+    pose = np.array(((xx, yx, zx, px), (xy, yy, zy, py), (xz, yz, zz, pz), (0.0, 0.0, 0.0, 1.0)))
+    return pose, np.array(columns).T
 
 
 def rotation_vector(rotation: np.ndarray) -> np.ndarray:
@@ -104,12 +119,10 @@ def ik_near(
     wanted = np.asarray(pose_base_link_tool_wanted, dtype=float)
     q = np.array(q_seed_rad, dtype=float)
     for _ in range(max_iterations):
-        links = link_transforms(q)
-        pose = links[-1] @ T_TOOL0_TOOL
+        pose, j = _tool_and_jacobian(q)
         error = np.concatenate([wanted[:3, 3] - pose[:3, 3], rotation_vector(wanted[:3, :3] @ pose[:3, :3].T)])
         if np.abs(error).max() < tolerance:
             return q
-        j = _jacobian(links)
         step = j.T @ np.linalg.solve(j @ j.T + damping**2 * np.eye(6), error)
         q = q + np.clip(step, -0.3, 0.3)
     raise KinematicsError(

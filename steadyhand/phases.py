@@ -56,7 +56,8 @@ class ExecutorConfig:
     target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
     arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
     diverged_rad: float = described(0.15, "commanded distance from the path: planned anew", "rad", 0.02, 0.5)
-    degraded_speed: float = described(0.5, "share of the speed while the estimate predicts", "", 0.1, 1.0)
+    degraded_speed: float = described(0.5, "share of the policy's speed while the estimate predicts", "", 0.5, 1.0)
+    speed_slew_per_s: float = described(4.0, "fastest change of that share", "1/s", 0.5, 20.0)
     lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
     clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
     failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
@@ -71,7 +72,7 @@ class Motion:
 
     waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
     policy_target: Target | None = None
-    speed: float = 1.0
+    speed: float = 1.0  # the policy's time runs this fast: its velocities times this, its periods divided by it
     gripper_m: float | None = None
 
 
@@ -99,6 +100,7 @@ class Run:
     steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
     last_width_m: float = 0.0
     last_grip: str = ""
+    speed: float = 1.0  # of the policy's time
     grasp_z_m: float = 0.0
     code: Code | None = None
     message: str = ""

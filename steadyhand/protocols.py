@@ -57,6 +57,7 @@ class Feedback:
     missed_cycles: int
     gripper_width_m: float
     gripper_commanded_m: float  # opening that the controller's outputs ask for now
+    freedrive: bool = False  # the freedrive (teach) button is pressed
 
 
 class ArmingPhase(enum.Enum):

@@ -50,8 +50,12 @@ class GateConfig:
 class SafetyGate:
     """Checks chunks, plans and the running robot against limits. Holds no state but its configuration."""
 
-    def __init__(self, limits: Limits = UR5_LIMITS, config: GateConfig = GateConfig()) -> None:
+    def __init__(
+        self, limits: Limits = UR5_LIMITS, config: GateConfig = GateConfig(), min_clearance_m: float | None = None
+    ) -> None:
+        """`min_clearance_m` replaces that of the limits; it may be negative, for an arm that is too close already."""
         self.limits, self.config = limits, config
+        self.min_clearance_m = limits.min_clearance_m if min_clearance_m is None else min_clearance_m
 
     def admit(
         self,
@@ -185,13 +189,13 @@ class SafetyGate:
                 Reason.WORKSPACE, f"set-point {i}: tool {'xyz'[axis]} {tool[i, axis]:.4f} m, box {low} to {high}"
             )
         near = collision.path_clearance(
-            q, links, limits.min_clearance_m, self.config.collision_stride, carried_radius_m
+            q, links, self.min_clearance_m, self.config.collision_stride, carried_radius_m
         )
-        if near.clearance_m < limits.min_clearance_m:
+        if near.clearance_m < self.min_clearance_m:
             return refuse(
                 Reason.SELF_COLLISION,
                 f"set-point {near.index}: {' - '.join(near.pair)} {near.clearance_m * 1e3:.1f} mm, "
-                f"limit {limits.min_clearance_m * 1e3:.1f} mm",
+                f"limit {self.min_clearance_m * 1e3:.1f} mm",
             )
         stoppable = stop_admissible(points, plan.period_s, limits, until_failure=True)[: len(q)]
         if not stoppable.all():

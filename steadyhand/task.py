@@ -111,6 +111,8 @@ class Inputs:
     verdicts: tuple[Verdict, ...] = ()
     goals: tuple[Goal, ...] = ()
     cancels: tuple[str, ...] = ()
+    single_step: bool | None = None  # turn the operator's single-step on or off; None: as it is
+    next_step: bool = False  # the operator's word for one more step
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ class InputWatchdog:
 
     limits_s: Mapping[str, float]
     unknown: int = 0
+    _renewed: bool = False
     _last_s: dict[str, float] = field(default_factory=dict)
     _trouble: dict[str, str] = field(default_factory=dict)
 
@@ -42,18 +43,50 @@ class InputWatchdog:
         else:
             self._trouble[name] = detail or "reports trouble"
 
+    def renew(self) -> None:
+        """Forget what was heard: a person has moved the arm, each input must be heard of anew."""
+        self._renewed = True
+        self._last_s.clear()
+
     def holding(self, now_s: float) -> dict[str, str]:
         """`input:<name>` -> detail for every input that is not fresh and well."""
         found = {}
         for name, limit in self.limits_s.items():
             last = self._last_s.get(name)
             if last is None:
-                found[f"input:{name}"] = "never heard of"
+                found[f"input:{name}"] = "not heard of since a person moved the arm" if self._renewed else "never heard of"
             elif now_s - last > limit:
                 found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms"
             elif name in self._trouble:
                 found[f"input:{name}"] = self._trouble[name]
         return found
+
+
+@dataclass
+class LinkWatchdog:
+    """Operators in control: each must beat at least every `timeout_s`, or end its link in an orderly way.
+
+    `client` is any opaque value that names the connection.
+    """
+
+    timeout_s: float
+    _links: dict[object, tuple[str, float]] = field(default_factory=dict)
+
+    def beat(self, client: object, name: str, in_control: bool, now_s: float) -> None:
+        """One beat, or the orderly end."""
+        if in_control:
+            self._links[client] = (name[:40], now_s)
+        else:
+            self._links.pop(client, None)
+
+    def gone(self, client: object) -> str:
+        """The connection has ended: the name of the operator that was in control through it, else empty."""
+        return self._links.pop(client, ("", 0.0))[0]
+
+    def holding(self, now_s: float) -> dict[str, str]:
+        """`operator_link:<name>` -> detail for every operator in control that is silent."""
+        detail = f"silent for more than {self.timeout_s * 1e3:.0f} ms"
+        return {f"operator_link:{name}": detail for name, last in self._links.values() if now_s - last > self.timeout_s}
 
 
 @dataclass

@@ -185,9 +185,10 @@ class _Job:
         deadline = time.monotonic() + 2.0
         while True:
             goal = self.session.send_goal("clear_tray")
-            if not goal.done.wait(0.2) or goal.result is None or goal.result.code != ExecuteTask.Result.NOT_ARMED:
-                break
-            if time.monotonic() > deadline:
+            while not goal.done.is_set() and goal.feedback is None and time.monotonic() < deadline:
+                self._tick()
+            refused = goal.result is not None and goal.result.code == ExecuteTask.Result.NOT_ARMED
+            if not refused or time.monotonic() > deadline:
                 break
         self.goals.append(goal)
         return goal

@@ -14,6 +14,13 @@ COMMANDS = {
     "stop": ("steadyhand_cli.operate", "stop the robot through the guard's own stop channel"),
     "rearm": ("steadyhand_cli.operate", "re-arm after a stop; shows what stopped it and what was in progress"),
     "status": ("steadyhand_cli.operate", "what the guard says"),
+    "takeover": ("steadyhand_cli.teleop", "stop AUTO along its path and take the arm over by keyboard"),
+    "teleop": ("steadyhand_cli.teleop", "jog the arm by keyboard, in MANUAL or RECOVERING"),
+    "home": ("steadyhand_cli.after_stop", "after a stop: drive home on a checked path, slowly, in MANUAL"),
+    "release": ("steadyhand_cli.after_stop", "after a stop: say what the gripper holds, and open it when confirmed"),
+    "step": ("steadyhand_cli.step", "single-step of a task: on, off, next"),
+    "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
+    "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "run a recorded ROS 2 bag of a UR5 through estimator, gate and fault detection"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
 }

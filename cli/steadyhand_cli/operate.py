@@ -5,7 +5,7 @@ import argparse
 import json
 
 from steadyhand.errors import RobotError
-from steadyhand.guard_protocol import State
+from steadyhand.guard_protocol import Reply, State
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 
@@ -31,16 +31,28 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _rearm(args: argparse.Namespace) -> int:
+    for cause in read_state().causes:
+        print(f"stopped by: {cause}")
     reply = operator.rearm(args.mode)
-    if reply.snapshot:
-        print("in progress when it stopped (not resumed):", json.dumps(reply.snapshot))
-    if reply.ok:
-        print(f"armed: {args.mode}")
-        return 0
+    if not reply.ok:
+        return print_refusal(reply)
+    _print_snapshot(reply)
+    print(f"armed: {args.mode}")
+    return 0
+
+
+def print_refusal(reply: Reply) -> int:
+    """An arming that was refused, with what was in progress and what forbids it; exit code 1."""
+    _print_snapshot(reply)
     print(f"not armed: {reply.message}")
     for cause in reply.causes:
         print(f"  cause: {cause}")
     return 1
+
+
+def _print_snapshot(reply: Reply) -> None:
+    if reply.snapshot:
+        print("in progress when it stopped (not resumed):", json.dumps(reply.snapshot))
 
 
 def _status(args: argparse.Namespace) -> int:

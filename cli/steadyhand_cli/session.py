@@ -104,6 +104,20 @@ class Session:
             goal.handle.cancel_goal_async()
         return True
 
+    def call(self, kind, name: str, request, timeout_s: float):
+        """One service call; RobotError when nobody serves it or answers in time."""
+        client, done = self.node.create_client(kind, name), threading.Event()
+        try:
+            if not client.wait_for_service(timeout_sec=timeout_s):
+                raise RobotError(f"nobody serves {name} within {timeout_s} s; is the graph running in this slot?")
+            future = client.call_async(request)
+            future.add_done_callback(lambda _: done.set())
+            if not done.wait(timeout_s):
+                raise RobotError(f"{name} did not answer within {timeout_s} s")
+            return future.result()
+        finally:
+            self.node.destroy_client(client)
+
     def _on_ready(self, message: Bool) -> None:
         if message.data:
             self.ready.set()

@@ -20,7 +20,7 @@ ARMING_S = 0.050
 
 
 class FakeRobot:
-    """Implements `protocols.Robot`. Injectable: `reachable`, `silent` (no feedback), `robot_mode`, `safety_mode`."""
+    """Implements `protocols.Robot`. Injectable: `reachable`, `silent` (no feedback), modes, `freedrive`, `local`."""
 
     name = "fake"
     joint_names = ur5.JOINT_NAMES
@@ -28,6 +28,7 @@ class FakeRobot:
     def __init__(self, period_s: float = 0.008, q_rad: np.ndarray = cell.HOME_Q_RAD):
         self.period_s = period_s
         self.reachable, self.silent, self.robot_mode, self.safety_mode = True, False, 7, 1
+        self.freedrive = self.local = False
         self.stops = 0  # stop_program calls
         self.gripper_writes = 0
         self.sent: list[tuple[Command, int, int, np.ndarray]] = []  # the last package of each period
@@ -95,6 +96,7 @@ class FakeRobot:
         return Feedback(
             now_s, now_s, self._q.copy(), self._qd.copy(), self._target.copy(), self._target_speed.copy(), self.robot_mode,
             self.safety_mode, self._state in ALIVE, int(self._state), self._token, self._seq, 0, opening, opening,
+            self.freedrive,
         )  # fmt: skip
 
     def readable(self) -> list:
@@ -106,8 +108,9 @@ class FakeRobot:
         return self._feedback
 
     def troubles(self) -> Mapping[str, str]:
-        """`robot_unreachable` when so injected."""
-        return {} if self.reachable else {"robot_unreachable": "injected"}
+        """`robot_unreachable` and `robot_local` when so injected."""
+        wrong = {} if self.reachable else {"robot_unreachable": "injected"}
+        return wrong | ({"robot_local": "injected"} if self.local else {})
 
     def begin_arming(self, token: int, now_s: float) -> None:
         """Ready after 50 ms of packages with this token."""

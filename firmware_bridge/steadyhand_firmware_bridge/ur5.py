@@ -16,6 +16,7 @@ import numpy as np
 from steadyhand import cell, ur5
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
+from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
 from steadyhand_firmware_bridge.urscript import next_heartbeat
@@ -24,11 +25,12 @@ SCRIPT_PORT = 30002  # secondary client interface: takes a whole program
 RUNTIME_PLAYING = 2  # RTDE runtime_state
 WIDTH_PER_VOLT_M = 0.010  # analog input 0: 0..10 V over 0..100 mm
 STOP_RETRIED_S = 5.0
+REMOTE_ASKED_S = 0.25  # e-Series: how often the dashboard is asked whether the pendant has taken control
 GRIPPER_MASK = 0b11  # digital output 0 closes, 1 selects the pre-grasp opening
 
 OUTPUTS = (
     "timestamp", "actual_q", "actual_qd", "target_q", "target_qd", "robot_mode", "safety_mode", "runtime_state",
-    "standard_analog_input0", "actual_digital_output_bits",
+    "robot_status_bits", "standard_analog_input0", "actual_digital_output_bits",
     "output_int_register_24", "output_int_register_25", "output_int_register_26", "output_int_register_27",
 )  # fmt: skip
 SETPOINT = (
@@ -69,6 +71,7 @@ class Ur5Robot:
             RtdeConfig(config.host, OUTPUTS, {"setpoint": SETPOINT, "gripper": GRIPPER}, config.frequency_hz)
         )
         self.dashboard = DashboardClient(config.host)
+        self.watch = DashboardClient(config.host)  # of its own, so that no question delays a stop
         self._feedback: Feedback | None = None
         self._heartbeat = 0
         self._retry_s = 0.0
@@ -82,6 +85,8 @@ class Ur5Robot:
         self._stop_asked = False
         self._stop_until_s = self._stop_retry_s = 0.0  # a stop that was not answered is asked for again, for a while
         self._e_series = False
+        self._local = False
+        self._remote_asked_s = 0.0
 
     # --- connection ---
 
@@ -104,6 +109,7 @@ class Ur5Robot:
             self._on_reply(reply)
         if self._stop_until_s > now_s >= self._stop_retry_s:
             self._ask_stop(now_s)
+        self._watch_control(now_s)
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._advance_arming(now_s)
 
@@ -115,18 +121,30 @@ class Ur5Robot:
             self._retry_s = 0.0
             self.rtde.start(now_s)
 
+    def _watch_control(self, now_s: float) -> None:
+        """e-Series: RTDE does not tell of local control, the dashboard does."""
+        version = self.rtde.controller_version
+        if version is None or version[0] < 5:
+            return
+        for reply in self.watch.poll(now_s):
+            if reply.ok:
+                self._local = reply.value.lower() == "false"
+        if self.watch.idle and now_s - self._remote_asked_s >= REMOTE_ASKED_S:
+            self._remote_asked_s = now_s
+            self.watch.request("is in remote control", now_s)
+
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        return [s for s in (self.rtde, self.dashboard, self._upload) if s is not None and s.fileno() >= 0]
+        return [s for s in (self.rtde, self.dashboard, self.watch, self._upload) if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
         """The newest measurement."""
         return self._feedback
 
     def troubles(self) -> Mapping[str, str]:
-        """`robot_unreachable` while there is no RTDE session."""
+        """`robot_unreachable` while there is no RTDE session, `robot_local` while the pendant has taken control."""
         if self.rtde.running:
-            return {}
+            return {"robot_local": "the pendant is in local control: switch it to remote"} if self._local else {}
         why = self.rtde.reason or f"connecting ({self.rtde.phase.value})"
         return {"robot_unreachable": f"RTDE {self.config.host}:{self.rtde.config.port}: {why}; check robot_ip and cable"}
 
@@ -249,6 +267,7 @@ class Ur5Robot:
         """Let go; writes nothing."""
         self._end_upload()
         self.dashboard.close()
+        self.watch.close()
         self.rtde.close()
 
 
@@ -311,6 +330,7 @@ def _feedback(sample: RtdeSample) -> Feedback:
         missed_cycles=int(v["output_int_register_27"]),
         gripper_width_m=float(v["standard_analog_input0"]) * WIDTH_PER_VOLT_M,
         gripper_commanded_m=gripper_opening(outputs),
+        freedrive=bool(int(v["robot_status_bits"]) & TEACH_PRESSED),
     )
 
 

@@ -4,10 +4,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from steadyhand import kinematics, policy_io
 from steadyhand.agent import Agent, AgentConfig
 from steadyhand.errors import ConfigError
 from steadyhand.task import Code, Goal, Inputs, PolicyReply
-from steadyhand.types import ActionChunk, Mode
+from steadyhand.types import ActionChunk, EstimateMode, Mode
 from tests.scenario.fake_cell import FakeCell, scatter, scripted_policy
 
 
@@ -244,27 +245,35 @@ def test_states_out_of_order_are_dropped():
     assert c.agent.counters["state_out_of_order"] == 1
 
 
+def ask(c: FakeCell, estimate) -> tuple:
+    """Steps until the policy is asked; the state that it is asked about and the request."""
+    for _ in range(10):
+        c._advance(0.016)
+        c.seq += 1
+        state = c.state()
+        d = c.agent.step(Inputs(c.now_s, state, estimate))
+        if d.policy_request is not None:
+            return state, d.policy_request
+    raise AssertionError("the policy was not asked")
+
+
 def test_half_speed_while_the_estimate_predicts():
+    """Time is scaled: the policy sees its own velocity, the same way-points come later; nothing contradicts itself."""
     c = reach("pick")
     c.run(0.3)
-    nominal = c.estimate
-    steps = []
     c.plan_source = "test"  # the guard's watchdog is not what is looked at
-    for mode in (0, 1):
-        estimate = dataclasses.replace(nominal, mode=type(nominal.mode)(mode))
-        request = None
-        for _ in range(10):
-            if request is not None:
-                break
-            c._advance(0.016)
-            c.seq += 1
-            d = c.agent.step(Inputs(c.now_s, c.state(), estimate))
-            request = d.policy_request
-        actions = np.tile([0.5, 0, 0, 0, 0], (8, 1))
-        d = c.agent.step(Inputs(c.now_s, c.state(), estimate, PolicyReply(
-            request.observation_id, ActionChunk(request.observation_id, actions, "local", 0.0))))
-        steps.append(np.abs(d.chunk.q_rad[-1] - d.chunk.q_rad[0]).max())
-    assert steps[1] == pytest.approx(steps[0] / 2, rel=0.15)
+    predicting = dataclasses.replace(c.estimate, mode=EstimateMode.DEGRADED)
+    actions, periods_s = np.tile([0.5, 0, 0, 0, 0], (8, 1)), []
+    for estimate in (c.estimate, *[predicting] * 4, c.estimate):
+        state, request = ask(c, estimate)
+        chunk = c.agent.step(Inputs(c.now_s, state, estimate, PolicyReply(
+            request.observation_id, ActionChunk(request.observation_id, actions, "local", 0.0)))).chunk
+        c._take_chunk(chunk)
+        periods_s.append(chunk.period_s)
+        tool_m_s = kinematics.jacobian(state.q_commanded_rad)[:3] @ state.qd_commanded_rad_s
+        assert request.observation[5:8] == pytest.approx(tool_m_s * chunk.period_s / 0.05, abs=1e-5)
+        assert np.array_equal(chunk.q_rad, policy_io.joint_waypoints(actions, state.q_commanded_rad))
+    assert periods_s == pytest.approx([0.05, 0.05 / 0.8, 0.05 / 0.6, 0.1, 0.1, 0.05 / 0.7])
 
 
 def test_every_command_is_traced_to_its_observation():

@@ -15,10 +15,11 @@ def host() -> str:
 class Controller:
     """The emulated controller as a process; `pendant` acts on it."""
 
-    def __init__(self):
+    def __init__(self, *arguments: str, at: str = ""):
+        """`arguments` go to the process; `at` is its address instead of the slot's."""
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", host()],
+            [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", at or host(), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
         )  # fmt: skip
         line = self.process.stdout.readline()

@@ -31,8 +31,8 @@ class Observer:
 
     FIELDS = ("timestamp", "target_qd", "actual_qd", "runtime_state", *(f"output_int_register_{i}" for i in range(24, 28)))
 
-    def __init__(self):
-        self.rtde = RtdeClient(RtdeConfig(host(), self.FIELDS))
+    def __init__(self, at: str = ""):
+        self.rtde = RtdeClient(RtdeConfig(at or host(), self.FIELDS))
         self.rtde.connect(5.0)
 
     def watch(self, seconds, until=lambda v: False):
@@ -59,8 +59,11 @@ def target_speed(values):
 class Rig:
     """Everything of one test; `close` ends what it started."""
 
-    def __init__(self, folder: Path, controller: bool = True, config: dict | None = None):
-        self.folder = folder / "slot"
+    def __init__(
+        self, folder: Path, controller: bool = True, config: dict | None = None, robot: tuple[str, ...] = (), at: str = ""
+    ):
+        """`robot` are arguments of the emulated controller, `at` its address instead of the slot's."""
+        self.folder, self.at = folder / "slot", at or host()
         self.config = folder / "guard.yaml"
         # A test's commander shares a busy machine with everything else: patient limits, but where the limit is the test.
         self.config.write_text(json.dumps(PATIENT if config is None else config))
@@ -69,8 +72,8 @@ class Rig:
         self.count = 0
         try:
             if controller:
-                self.controller, self.observer = Controller(), None
-                self.observer = Observer()
+                self.controller = Controller(*robot, at=self.at)
+                self.observer = Observer(self.at)
             self.start()
             if controller:
                 self.until(lambda s: s.at_rest, 5.0)
@@ -83,8 +86,8 @@ class Rig:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "ur5"]
         self.guard = subprocess.Popen(
-            [*command, "--socket-dir", str(self.folder), "--config", str(self.config), *extra], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-            preexec_fn=_die_with_parent,
+            [*command, "--robot-ip", self.at, "--socket-dir", str(self.folder), "--config", str(self.config), *extra],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=_die_with_parent,
         )
         line = self.guard.stdout.readline()
         assert "ready" in line, self.guard.stderr.read()

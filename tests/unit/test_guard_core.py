@@ -66,7 +66,8 @@ class Rig:
             joint_names=list(ur5.JOINT_NAMES), period_s=0.05, q_rad=q.tolist(),
         ) | changes
         self.guard.handle(self.shell, Chunk(**fields), self.now_s)
-        self.guard.admit(self.now_s + DT_S, self.now_s)
+        if self.guard.pending:
+            self.guard.admit(self.now_s + DT_S, self.now_s)
         return self.last(Verdict)
 
     def move(self, seconds=0.5):
@@ -407,7 +408,7 @@ def test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is()
     rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), q_rad=measure(now_s).q_rad + 0.05)
     reply = rig.arm()
     assert not reply.ok and "controller's target 0.0500 rad from the measured pose" in " ".join(reply.causes)
-    assert rig.robot.stops == 1
+    assert rig.robot.stops == 1 and any(c.startswith("arming_failed") for c in rig.state.causes)
 
 
 def test_the_first_set_point_is_the_controllers_target():
@@ -436,3 +437,31 @@ def test_a_program_that_ignores_silence_is_ended_by_the_controllers_own_stop(mon
     assert rig.robot.stops == 0
     rig.run(0.2)
     assert rig.robot.stops == 1
+
+
+def test_the_newest_stop_is_stamped_when_received_and_when_braking_first_goes_out():
+    rig = armed()
+    assert rig.state.last_stop == {}
+    rig.move(0.5)
+    received_s = rig.now_s + 0.001
+    rig.guard.stop_requests([(Stop("panel"), 1)], received_s)
+    rig.run(DT_S)
+    stop = {"number": 1, "cause": "stop_requested", "reaction": "BRAKE", "received_s": received_s, "braking_s": rig.now_s}
+    assert rig.state.last_stop == stop
+    rig.run(1.0)
+    assert rig.state.last_stop == stop  # later set-points do not move it
+
+
+def test_an_escalated_stop_keeps_when_it_was_received_and_silence_has_no_braking_set_point():
+    rig = armed()
+    rig.move(0.5)
+    rig.guard.fault("loop_late", "", rig.now_s)
+    received_s = rig.now_s
+    rig.run(DT_S)
+    assert rig.state.last_stop["reaction"] == "SILENCE" and "braking_s" not in rig.state.last_stop
+    rig.run(3.0)
+    assert rig.state.last_stop["received_s"] == received_s and rig.state.last_stop["number"] == 1
+    rig.arm()
+    rig.move(0.3)
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    assert rig.guard._last_stop["number"] == 2

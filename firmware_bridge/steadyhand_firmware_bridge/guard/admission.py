@@ -1,11 +1,10 @@
 """Judging a chunk: who may command what in which mode, then the gate. A refused chunk leaves the plan in force (I4)."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from steadyhand import kinematics
 from steadyhand.guard_protocol import Chunk
 from steadyhand.guard_state import GuardState
 from steadyhand.interpolator import InterpolatorConfig
@@ -16,6 +15,7 @@ from steadyhand.safety_gate import GateConfig, SafetyGate
 from steadyhand.types import JointChunk, Mode, Reason, RobotState
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
+from steadyhand_firmware_bridge.guard.recovering import Recovering
 
 SOURCES = frozenset({"policy", "planner", "manual"})
 STATES_KEPT = 128  # published states that an action may still answer: over 100 ms at 500 Hz
@@ -39,6 +39,7 @@ class Admission:
         self.config, self.limits = config, limits
         self._gate_config = GateConfig(max_age_s=config.chunk_age_s)
         self.gate = SafetyGate(limits, self._gate_config)
+        self._recovering = Recovering(limits, self._gate_config, config.recover_speed_rad_s)
         self._interpolation = InterpolatorConfig(period_s=period_s)
         self._published: list[tuple[int, Published | None]] = [(-1, None)] * STATES_KEPT
         self._newest = -1
@@ -48,6 +49,11 @@ class Admission:
         """A state went out."""
         self._published[seq % STATES_KEPT] = (seq, state)
         self._newest = seq
+
+    def reset(self) -> None:
+        """A new arming: no chunk has been accepted yet."""
+        self._last_seq = -1
+        self._recovering.reset()
 
     def judge(
         self, chunk: Chunk, state: GuardState, motion: Motion, feedback: Feedback | None, next_setpoint_s: float, now_s: float
@@ -59,7 +65,7 @@ class Admission:
             return Judgement(None, Reason.MALFORMED, f"source {chunk.source[:20]!r}, wanted one of {sorted(SOURCES)}")
         if chunk.source == "policy" and state.mode is not Mode.ARMED_AUTO:
             return Judgement(None, Reason.NOT_ARMED, f"source policy needs AUTO, mode is {state.mode.value}")
-        gate = self.gate if state.mode is not Mode.RECOVERING else self._recovery_gate(motion.q_rad)
+        gate = self.gate if state.mode is not Mode.RECOVERING else self._recovering.gate(motion.q_rad)
         robot_state = RobotState(
             stamp_s=now_s, seq=self._newest, token=state.token, mode=state.mode, q_rad=feedback.q_rad,
             qd_rad_s=feedback.qd_rad_s, q_commanded_rad=motion.q_rad, qd_commanded_rad_s=motion.qd_rad_s,
@@ -85,19 +91,6 @@ class Admission:
     def _answered(self, seq: int) -> Published | None:
         kept, state = self._published[seq % STATES_KEPT]
         return state if kept == seq else None
-
-    def _recovery_gate(self, q_rad: np.ndarray) -> SafetyGate:
-        """Slow, and no violated margin may shrink: where the arm is outside already, the limit is where it is now."""
-        tool = kinematics.pose_base_link_tool(q_rad)[:3, 3]
-        limits = replace(
-            self.limits,
-            qd_max_rad_s=np.minimum(self.limits.qd_max_rad_s, self.config.recover_speed_rad_s),
-            q_min_rad=np.minimum(self.limits.q_min_rad, q_rad),
-            q_max_rad=np.maximum(self.limits.q_max_rad, q_rad),
-            tool_min_m=np.minimum(self.limits.tool_min_m, tool),
-            tool_max_m=np.maximum(self.limits.tool_max_m, tool),
-        )
-        return SafetyGate(limits, self._gate_config)
 
 
 def _array(rows: list) -> np.ndarray | list:

@@ -19,6 +19,7 @@ class GuardConfig:
     inputs: Mapping[str, float] = field(default_factory=dict)  # AUTO input -> longest silence (s)
     feedback_timeout_s: float = 0.040
     command_timeout_s: float = 0.100  # two policy periods
+    link_timeout_s: float = 0.500  # silence of an operator in control
     shell_timeout_s: float = 0.040  # silence of the commander's process while the arm moves
     chunk_age_s: float = 0.100
     arming_timeout_s: float = 5.0
@@ -28,6 +29,9 @@ class GuardConfig:
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10
     gripper_max_width_m: float = 0.085
+    name: str = "guard"  # of this guard in its stop domain
+    peers: Mapping[str, str] = field(default_factory=dict)  # the domain's other guards: name -> socket folder, or "slot:N"
+    peer_timeout_s: float = 0.100  # silence of a peer
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -37,11 +41,23 @@ class GuardConfig:
                     raise ConfigError(f"inputs={value!r}: give a map from input name to its time limit in seconds")
                 for name, limit in value.items():
                     _positive(f"inputs.{name}", limit)
+            elif f.name == "name":
+                if not isinstance(value, str) or not value:
+                    raise ConfigError(f"name={value!r}: give the name of this guard")
+            elif f.name == "peers":
+                _check_peers(value, self.name)
             elif f.name == "streaming_sources":
                 if not all(isinstance(s, str) for s in value):
                     raise ConfigError(f"streaming_sources={value!r}: give a list of source names")
             else:
                 _positive(f.name, value)
+
+
+def _check_peers(peers: Any, own_name: str) -> None:
+    if not isinstance(peers, Mapping) or not all(isinstance(x, str) and x for pair in peers.items() for x in pair):
+        raise ConfigError(f"peers={peers!r}: give a map from the name of a guard to its socket folder, or to slot:N")
+    if own_name in peers:
+        raise ConfigError(f"peers.{own_name}: is this guard's own name; leave it out")
 
 
 def _positive(name: str, value: Any) -> None:

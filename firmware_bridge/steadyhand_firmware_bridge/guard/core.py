@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 from steadyhand import guard_state as gs
-from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
+from steadyhand import robot_status, stop_domain
+from steadyhand.guard_protocol import Arm, Beat, Chunk, Gripper, Heartbeat, Link, Reply, State, Stop, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
-from steadyhand.types import Reason
-from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
+from steadyhand.types import Mode, Reason
+from steadyhand.watchdog import InputWatchdog, LinkWatchdog, RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
 from steadyhand_firmware_bridge.guard.admission import Admission
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
 
-RUNNING, NORMAL = 7, 1  # RTDE robot_mode and safety_mode
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
 LINK_REFUSALS = 3  # packages in a row that the link did not take
+MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
 
 Answer = Callable[[Any, Any], None]  # (client, message)
@@ -49,6 +50,8 @@ class Guard:
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
         self.inputs = InputWatchdog(dict(config.inputs))
+        self.links = LinkWatchdog(config.link_timeout_s)
+        self.domain = stop_domain.StopDomain(tuple(config.peers), config.peer_timeout_s)
         self.rest = RestDetector(config.feedback_timeout_s)
         self.source = SourceWatchdog(
             config.command_timeout_s, frozenset(config.streaming_sources), config.motion_wanted_rad_s
@@ -60,7 +63,11 @@ class Guard:
         self.late_cycles = 0
         self._pending: tuple[Any, Chunk] | None = None
         self._arm_asked: tuple[Any, str] | None = None
-        self._commander: Any = None
+        self._arm_commands = False  # whether who asked shall command
+        self._commander: Any = None  # the shell's connection
+        self._manual: Any = None  # the operator's that armed and commands; then the shell may not
+        self._boot, self._stops, self._stop_cause = fresh_token(), 0, ""
+        self._last_stop: dict[str, Any] = {}
         self._shell_s = now_s
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
@@ -104,13 +111,10 @@ class Guard:
         if not fresh:
             limit_ms = self.config.feedback_timeout_s * 1e3
             wrong["feedback_lost"] = "none yet" if feedback is None else f"no state for more than {limit_ms:.0f} ms"
-            return wrong | self.inputs.holding(now_s)
+            return wrong | self._watched(now_s)
         if not (np.isfinite(feedback.q_rad).all() and np.isfinite(feedback.qd_rad_s).all()):
             wrong["feedback_lost"] = "joint state is not finite"
-        if feedback.safety_mode != NORMAL:
-            wrong["robot_safety"] = f"safety mode {feedback.safety_mode}, wanted {NORMAL} (normal): clear it at the robot"
-        if feedback.robot_mode != RUNNING:
-            wrong["robot_mode"] = f"robot mode {feedback.robot_mode}, wanted {RUNNING} (running)"
+        wrong |= robot_status.causes(feedback)
         if self.state.armed or self.state.stopping is gs.Reaction.BRAKE:
             if feedback.program_token != self.state.token:
                 wrong["program_lost"] = "the controller runs another program, or echoes another token"
@@ -121,7 +125,11 @@ class Guard:
             joint = int(np.argmax(outside))
             name, value = self.robot.joint_names[joint], feedback.q_rad[joint]
             wrong["margin"] = f"{name} at {value:.3f} rad, beyond its limit: jog it back in mode recover"
-        return wrong | self.inputs.holding(now_s)
+        return wrong | self._watched(now_s)
+
+    def _watched(self, now_s: float) -> dict[str, str]:
+        """Silence of AUTO's inputs, of operators in control and of the other guards."""
+        return self.inputs.holding(now_s) | self.links.holding(now_s) | self.domain.holding(now_s)
 
     def _moments(self, feedback: Feedback | None, now_s: float) -> None:
         """Faults of this cycle that need an armed guard."""
@@ -159,6 +167,8 @@ class Guard:
         token = self.state.token
         if self.state.armed or self.state.stopping is gs.Reaction.BRAKE:
             taken = self.robot.send(Command.SERVO, token, self.seq, self.motion.advance(now_s))
+            if taken and self.state.stopping is not None:
+                self._last_stop.setdefault("braking_s", now_s)
         elif self.state.arming is not None and feedback is not None:
             taken = self.robot.send(Command.HOLD, token, self.seq, feedback.q_target_rad)
         elif self._halt_until_s is not None:
@@ -186,7 +196,12 @@ class Guard:
     # --- decisions ---
 
     def _step(self, event: gs.Event, now_s: float) -> None:
+        before = self.state.mode
         self.state, decisions = gs.step(self.state, event, now_s)
+        if before in MANUAL_MODES and not self.state.armed:
+            self.inputs.renew()  # hand-back to AUTO needs observations made after the person's last motion
+        if stop_domain.begins_here(event, decisions):
+            self._stops, self._stop_cause = self._stops + 1, self.state.latched[-1][0]
         for decision in decisions:
             self._carry_out(decision, now_s)
 
@@ -201,13 +216,18 @@ class Guard:
                 self._halt_until_s = self._silent_since_s = None
                 self.robot.begin_arming(token, now_s)
             case gs.Armed(mode, _, snapshot):
+                self.admission.reset()
+                if self._arm_commands and self._arm_asked is not None:
+                    self._manual = self._arm_asked[0]
                 self._reply_arm(Reply("", True, f"armed: {mode.value}", [], dict(snapshot)))
             case gs.Refused(causes):
                 self._reply_arm(Reply("", False, "refused", list(causes), dict(self.state.snapshot)))
 
     def _stop(self, reaction: gs.Reaction, now_s: float) -> None:
         """Empty everything that could move; then by reaction."""
+        self._note_stop(reaction)
         self._drop_pending("stopped")
+        self._manual = None
         self.source.clear()
         self.rest.reset()
         self._reply_arm(Reply("", False, "stopped while arming", self.state.causes()))
@@ -220,6 +240,16 @@ class Guard:
         if reaction is gs.Reaction.WITHDRAW:
             self._silent_since_s = None
             self.robot.stop_program(now_s)
+
+    def _note_stop(self, reaction: gs.Reaction) -> None:
+        """Times of a stop, for measurements. A stop that escalates is the same stop: received when it began."""
+        if self._last_stop.get("received_s") == self.state.stop_since_s:
+            self._last_stop["reaction"] = reaction.name
+            return
+        number, cause = self._last_stop.get("number", 0) + 1, self.state.latched[-1][0]
+        self._last_stop = {
+            "number": number, "cause": cause, "reaction": reaction.name, "received_s": self.state.stop_since_s
+        }
 
     def _snapshot(self) -> dict:
         """What is in progress: shown at re-arming, never resumed by itself."""
@@ -249,15 +279,17 @@ class Guard:
 
     def commander_changed(self, client: Any, now_s: float) -> None:
         """A commander came (`client`) or went (None)."""
-        if client is None and self.state.armed:
+        if client is None and self.state.armed and self._manual is None:
             self.fault("shell_lost", "the commander's connection ended", now_s)
-        if client is None:
+        if client is None and self._manual is None:
             self._drop_pending("commander gone")
-        self._commander, self._shell_s = client, now_s
+        self._commander = client
+        if self._manual is None:
+            self._shell_s = now_s
 
     def handle(self, client: Any, message: Any, now_s: float) -> None:
         """One message of a client that has said hello."""
-        if client is self._commander:
+        if client is self.commander:
             self._shell_s = now_s
         match message:
             case Stop():
@@ -266,6 +298,11 @@ class Guard:
             case Heartbeat():
                 if client is self._commander and message.name != SHELL_HEARTBEAT:
                     self.inputs.beat(message.name, message.ok, message.detail, now_s)
+            case Link():
+                self.links.beat(client, message.name, message.in_control, now_s)
+                if message.request_id:
+                    said = "in control" if message.in_control else "released"
+                    self.answer(client, Reply(message.request_id, True, said))
             case Arm():
                 self._on_arm(client, message, now_s)
             case Chunk():
@@ -276,13 +313,38 @@ class Guard:
                 if self._may_command(client, message.trace_id):
                     self._on_gripper(client, message)
 
-    def forget(self, client: Any) -> None:
+    def forget(self, client: Any, now_s: float) -> None:
         """A client has gone."""
         if self._arm_asked is not None and self._arm_asked[0] is client:
             self._arm_asked = None
+            if self._arm_commands and self.state.arming is not None:
+                self.fault("shell_lost", "the operator's connection ended while arming", now_s)
+        if client is self._manual:
+            self._manual = None
+            self.fault("shell_lost", "the connection of the operator in command ended", now_s)
+        operator = self.links.gone(client)
+        if operator:
+            self.fault("operator_link", f"{operator}: connection ended", now_s)
+
+    @property
+    def commander(self) -> Any:
+        """Who may command now: the operator that armed for itself, else the shell."""
+        return self._commander if self._manual is None else self._manual
+
+    # --- stop domain ---
+
+    def peer_beat(self, beat: Beat, now_s: float) -> None:
+        """A beat of another guard."""
+        news = self.domain.hear(beat, now_s)
+        if news:
+            self.fault(stop_domain.PEER, news, now_s)
+
+    def beat(self) -> Beat:
+        """What the other guards are told."""
+        return Beat(self.config.name, self._boot, self._stops, self._stop_cause, stop_domain.unsafe(self.state.holding))
 
     def _may_command(self, client: Any, trace_id: str) -> bool:
-        if client is self._commander:
+        if client is self.commander:
             return True
         self._refuse(client, trace_id, Reason.SECOND_COMMANDER, "this connection is not the commander's")
         return False
@@ -344,7 +406,9 @@ class Guard:
             self._arm_credit -= 1.0
         if self._arm_asked is not None:
             return self.answer(client, Reply(message.request_id, False, "an arming is under way"))
-        self._arm_asked = (client, message.request_id)
+        if message.command and message.mode == "auto":
+            return self.answer(client, Reply(message.request_id, False, "an operator's connection commands in manual and recover only"))
+        self._arm_asked, self._arm_commands = (client, message.request_id), message.command
         return self._step(gs.ArmRequest(gs.ARM_MODES[message.mode], verified, self.fresh_token()), now_s)
 
     def _reply_arm(self, reply: Reply) -> None:
@@ -377,6 +441,7 @@ class Guard:
             plan_left_s=self.motion.left_s(),
             counters=self.counters(),
             scheduler=self.scheduler,
+            last_stop=dict(self._last_stop),
         )
 
     def counters(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from typing import Any
 from steadyhand.errors import ConfigError
 from steadyhand.guard_protocol import VERSION, Hello, Reply
 from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Client, Server
 
 FIFO_PRIORITY = 20
@@ -55,8 +56,9 @@ class Lateness:
 class Loop:
     """Runs a `Guard` on a `Server` until `stop_at_rest` was asked for and done."""
 
-    def __init__(self, server: Server, period_s: float):
+    def __init__(self, server: Server, period_s: float, peers: PeerSocket | None = None):
         self.server, self.period_s = server, period_s
+        self.peers = peers or PeerSocket(server.folder, {})
         self.guard: Guard | None = None
         self.lateness = Lateness()
         self.admissions_s = Lateness()
@@ -87,7 +89,9 @@ class Loop:
                 guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
             state = guard.cycle(now_s)
             self._next_deadline(now_s)
+            self.peers.send(guard.beat(), each_cycle=True)
             self.server.new_cycle()
+            self.peers.new_cycle()
             self._publish(state)
             self._admit()
             if end_s is not None and (guard.settled or now_s > end_s):
@@ -143,7 +147,7 @@ class Loop:
                 return time.monotonic() - self._deadline_s
             robot_sockets = self.guard.robot.readable()
             try:
-                ready, _, _ = select.select(self.server.readable() + list(robot_sockets), [], [], left_s - RESERVE_S / 2)
+                ready, _, _ = select.select([*self.server.readable(), *self.peers.readable(), *robot_sockets], [], [], left_s - RESERVE_S / 2)
             except (OSError, ValueError):
                 ready = []  # a socket was closed under us: the next round has a new list
                 self._drop_closed()
@@ -154,6 +158,9 @@ class Loop:
         stops = self.server.stops()  # first, always
         if stops:
             self.guard.stop_requests(stops, time.monotonic())
+        for beat in self.peers.receive():
+            self.guard.peer_beat(beat, time.monotonic())
+        self.peers.send(self.guard.beat())
         if any(s in ready for s in robot_sockets):
             self.guard.robot.service(time.monotonic())
         self.server.accept()
@@ -188,7 +195,7 @@ class Loop:
 
     def _lose(self, client: Client) -> None:
         self.server.drop(client)
-        self.guard.forget(client)
+        self.guard.forget(client, time.monotonic())
         if client.commander:
             self.guard.commander_changed(None, time.monotonic())
 

@@ -26,6 +26,7 @@ from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge.guard.config import GuardConfig, load
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
+from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server
 
 
@@ -43,15 +44,19 @@ def main(argv: list[str] | None = None) -> int:
         robot = _robot(args, config, slot.robot_host)
         server = Server(Path(args.socket_dir) if args.socket_dir else slot.socket_dir)
         server.open()
+        peers = PeerSocket(server.folder, config.peers)
+        peers.open()
         scheduler = set_scheduler(args.sched)
     except SteadyhandError as error:
         print(f"steadyhand-guard: {error}", file=sys.stderr)
         return 1
-    return _run(args, config, robot, server, scheduler)
+    return _run(args, config, robot, server, peers, scheduler)
 
 
-def _run(args: argparse.Namespace, config: GuardConfig, robot: Robot, server: Server, scheduler: str) -> int:
-    loop = Loop(server, robot.period_s)
+def _run(
+    args: argparse.Namespace, config: GuardConfig, robot: Robot, server: Server, peers: PeerSocket, scheduler: str
+) -> int:
+    loop = Loop(server, robot.period_s, peers)
     guard = Guard(robot, config, server.credential, fresh_token, server.send, time.monotonic())
     guard.scheduler = scheduler
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -68,6 +73,7 @@ def _run(args: argparse.Namespace, config: GuardConfig, robot: Robot, server: Se
         code = 3
     finally:
         robot.close()
+        peers.close()
         server.close()
         if args.stats:
             _write_stats(Path(args.stats), loop, guard)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 
-from steadyhand.errors import SteadyhandError
+from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.realtime import ControllerServer
@@ -18,6 +19,7 @@ from steadyhand_sim.ur_controller.realtime import ControllerServer
 PENDANT = (
     "protective_stop", "unlock_protective_stop", "safeguard_stop", "release_safeguard", "emergency_stop",
     "release_emergency_stop", "power_on", "power_off", "brake_release", "pause_program", "play_program", "stop_program",
+    "reduced_mode", "normal_mode", "local_control", "remote_control_on", "press_freedrive", "release_freedrive",
 )  # fmt: skip
 
 
@@ -58,15 +60,28 @@ class Pendant:
         }
 
 
+def _plant(text: str) -> KinematicPlant:
+    if not text:
+        return KinematicPlant()
+    try:
+        q_rad = [float(word) for word in text.split(",")]
+    except ValueError:
+        q_rad = []
+    if len(q_rad) != 6 or not all(math.isfinite(q) for q in q_rad):
+        raise ConfigError(f"--q {text!r}: give six angles in rad, separated by commas")
+    return KinematicPlant(q_rad)
+
+
 def main() -> int:
     """Parse arguments and serve."""
     parser = argparse.ArgumentParser(prog="ur_controller", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--q", default="", help="six joint angles at the start, rad, separated by commas (default: home)")
     parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
     arguments = parser.parse_args()
     config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()
     try:
-        server = ControllerServer(URController(KinematicPlant(), config), arguments.host)
+        server = ControllerServer(URController(_plant(arguments.q), config), arguments.host)
     except SteadyhandError as error:
         print(error, file=sys.stderr)
         return 1

@@ -54,6 +54,7 @@ class URController(PendantMixin):
         self.safety_mode = SafetyMode.NORMAL
         self.runtime_state = RuntimeState.STOPPED
         self.remote_control = True  # e-Series; CB3 has no such switch
+        self.freedrive_pressed = False
         self.inputs, self.outputs = Bank(), Bank()
         self.digital_outputs = 0
         self.analog_outputs = [0.0, 0.0]

@@ -79,11 +79,11 @@ def safety_status_bits(mode: SafetyMode) -> int:
     return _SAFETY_BITS[mode]
 
 
-def robot_status_bits(mode: RobotMode, runtime: RuntimeState) -> int:
-    """Bit 0 power on, bit 1 program running."""
+def robot_status_bits(mode: RobotMode, runtime: RuntimeState, freedrive_pressed: bool = False) -> int:
+    """Bit 0 power on, bit 1 program running, bit 2 teach (freedrive) button pressed."""
     powered = mode in (RobotMode.IDLE, RobotMode.BACKDRIVE, RobotMode.RUNNING)
     running = runtime in (RuntimeState.PLAYING, RuntimeState.PAUSING, RuntimeState.RESUMING)
-    return int(powered) | int(running) << 1
+    return int(powered) | int(running) << 1 | int(freedrive_pressed) << 2
 
 
 def joint_mode(mode: RobotMode) -> JointMode:

@@ -96,6 +96,30 @@ class PendantMixin:
             self._power_timer = (self.time_s + wait_s, RobotMode.RUNNING)
         return True
 
+    def reduced_mode(self) -> None:
+        """The reduced-mode input opens."""
+        self.set_reduced(True)
+
+    def normal_mode(self) -> None:
+        """The reduced-mode input closes."""
+        self.set_reduced(False)
+
+    def local_control(self) -> None:
+        """e-Series: the pendant takes control."""
+        self.set_remote_control(False)
+
+    def remote_control_on(self) -> None:
+        """e-Series: the pendant gives control to the network."""
+        self.set_remote_control(True)
+
+    def press_freedrive(self) -> None:
+        """The freedrive button is held. Shown in robot_status_bits; the hand that moves the arm is not modelled."""
+        self.freedrive_pressed = True
+
+    def release_freedrive(self) -> None:
+        """The freedrive button is let go."""
+        self.freedrive_pressed = False
+
     def set_remote_control(self, remote: bool) -> None:
         """e-Series: remote or local control."""
         self.remote_control = remote

@@ -61,7 +61,7 @@ OUTPUTS: dict[str, tuple[str, Reader]] = {
     "safety_mode": ("INT32", lambda c: int(c.safety_mode)),
     "safety_status": ("INT32", lambda c: int(c.safety_mode)),
     "runtime_state": ("UINT32", lambda c: int(c.runtime_state)),
-    "robot_status_bits": ("UINT32", lambda c: modes.robot_status_bits(c.robot_mode, c.runtime_state)),
+    "robot_status_bits": ("UINT32", lambda c: modes.robot_status_bits(c.robot_mode, c.runtime_state, c.freedrive_pressed)),
     "safety_status_bits": ("UINT32", lambda c: modes.safety_status_bits(c.safety_mode)),
     "speed_scaling": ("DOUBLE", lambda c: c.speed_scaling),
     "target_speed_fraction": ("DOUBLE", lambda c: c.speed_slider),

@@ -15,6 +15,7 @@ from pathlib import Path
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
 from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
 from steadyhand_interfaces import msg
 from steadyhand_interfaces.action import ExecuteTask
 
@@ -94,6 +95,8 @@ class AgentNode(SteadyhandNode):
             self.create_subscription(msg.StateEstimate, "state_estimate", self._on_estimate, qos.NEWEST),
             self.create_subscription(msg.Verdict, "chunk_verdict", self._on_verdict, qos.COMMAND),
             self.create_timer(TIMER_S, self._on_timer),
+            self.create_service(SetBool, "single_step", self._on_single_step),
+            self.create_service(Trigger, "next_step", self._on_next_step),
             ActionServer(
                 self, ExecuteTask, "execute_task", self._execute, goal_callback=self._on_goal,
                 cancel_callback=self._on_cancel,
@@ -155,6 +158,21 @@ class AgentNode(SteadyhandNode):
         with self._lock:
             self._step()
 
+    def _on_single_step(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        with self._lock:
+            self._step(single_step=request.data)
+        response.success = self.active
+        response.message = f"single-step {'on' if request.data else 'off'}" if self.active else "agent_node is not active"
+        return response
+
+    def _on_next_step(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        with self._lock:
+            self._step(next_step=True)
+            last, _ = self._feedback
+        response.success = self.active
+        response.message = f"{last.phase} {last.detail}" if last else "no task is active"
+        return response
+
     # -- the action --------------------------------------------------------------------------------------------------
     def _on_goal(self, request) -> GoalResponse:
         """Accepted whenever the node is active: what cannot be done ends in a result that says why."""
@@ -191,7 +209,7 @@ class AgentNode(SteadyhandNode):
             done.set_result(result)
 
     # -- the step ----------------------------------------------------------------------------------------------------
-    def _step(self, policy_reply=None, goals=(), cancels=()) -> None:
+    def _step(self, policy_reply=None, goals=(), cancels=(), single_step=None, next_step=False) -> None:
         """One step of the agent and everything it decided; the lock is held."""
         if self._worker is None:
             return
@@ -200,6 +218,7 @@ class AgentNode(SteadyhandNode):
         verdicts, self._verdicts = tuple(self._verdicts), []
         decision = self._agent.step(Inputs(
             now_s, self._state, self._estimate if known else None, policy_reply, verdicts, goals, cancels,
+            single_step, next_step,
         ))
         self._carry_out(decision, now_s)
         if now_s - self._heartbeat_s >= HEARTBEAT_S:

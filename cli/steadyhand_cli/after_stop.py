@@ -1,0 +1,108 @@
+"""`steadyhand home | release`: what an operator may want done after a stop, each an explicit and authenticated act."""
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+
+import numpy as np
+
+from steadyhand import cell, go_home, kinematics, skills
+from steadyhand.errors import RobotError
+from steadyhand.types import Mode, RobotState
+from steadyhand_cli.operate import print_refusal
+from steadyhand_firmware_bridge.manual import ManualSession
+
+PERIOD_S, WINDOW = 0.05, 10
+ARRIVED_RAD = 0.01
+REFUSALS = 4
+SLACK_S = 5.0
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    if name == "home":
+        parser.add_argument("--speed", type=float, default=0.30, help="greatest joint speed, rad/s, up to 0.5")
+    if name == "release":
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"home": _home, "release": _release}[args.command](args)
+
+
+def _home(args: argparse.Namespace) -> int:
+    config = go_home.HomeConfig(joint_rad_s=args.speed)
+    with ManualSession("home") as session:
+        go_home.plan_home(session.state.q_rad, 0.0, config)  # is there a way at all? asked before anything is armed
+        reply = session.take("manual")
+        if not reply.ok:
+            return print_refusal(reply)
+        state = session.state
+        legs = go_home.plan_home(state.q_commanded_rad, state.stamp_s + 0.1, config)
+        print(f"going home in {len(legs)} leg(s), {sum(leg.duration_s for leg in legs):.1f} s", flush=True)
+        drive(session, legs)
+    print("home, disarmed")
+    return 0
+
+
+def drive(session: ManualSession, legs: list) -> None:
+    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms or keeps refusing."""
+    end_s = legs[-1].start_s + legs[-1].duration_s
+    sent_s, refused, detail = float("-inf"), 0, ""
+    while True:
+        select.select([session.client], [], [], 0.05)
+        state = session.poll()
+        for verdict in session.verdicts:
+            refused = 0 if verdict.accepted else refused + 1
+            detail = detail if verdict.accepted else f"{verdict.reason}: {verdict.detail}"
+        if refused >= REFUSALS:
+            raise RobotError(f"the gate refuses the way ({detail}): disarmed; jog the arm free by hand")
+        if state is None:
+            continue
+        if state.mode is not Mode.ARMED_MANUAL:
+            raise RobotError(f"stopped on the way: {'; '.join(state.causes)}")
+        if state.stamp_s > end_s and state.at_rest and np.abs(legs[-1].goal_q_rad - state.q_rad).max() < ARRIVED_RAD:
+            return
+        if state.stamp_s > end_s + SLACK_S:
+            raise RobotError("not home in time: disarmed")
+        if state.stamp_s - sent_s >= 0.9 * PERIOD_S and state.stamp_s < end_s + PERIOD_S:
+            sent_s = state.stamp_s
+            session.send_waypoints(state, go_home.waypoints(legs, state.stamp_s, WINDOW, PERIOD_S), PERIOD_S)
+
+
+def held(state: RobotState) -> str:
+    """What the gripper holds, for people."""
+    width = f"{state.gripper_width_m * 1e3:.0f} mm between the fingers"
+    if not np.isfinite(state.gripper_width_m):
+        return "the gripper's width is not known"
+    if state.gripper_commanded_m >= skills.GRASP_WIDTH_MIN_M:
+        return f"the gripper is not closed, {width}"
+    return f"an object is held, {width}" if skills.grasp_verified(state.gripper_width_m, True) else f"closed on nothing known, {width}"
+
+
+def _release(args: argparse.Namespace) -> int:
+    with ManualSession("release") as session:
+        state = session.state
+        if not state.at_rest:
+            raise RobotError("the arm is not at rest: stop it first")
+        height = _tool_height_m(state)
+        print(f"{held(state)}; the tool is {height * 1e3:.0f} mm above the table: what is held will fall so far", flush=True)
+        if not args.yes and not _confirmed("open the gripper? [y/N] "):
+            print("not released")
+            return 1
+        reply = session.take("manual")
+        if not reply.ok:
+            return print_refusal(reply)
+        session.set_gripper(cell.GRIPPER_OPEN_M)
+        session.wait(lambda: session.state.gripper_width_m > skills.RELEASED_WIDTH_M, 3.0, "the gripper to open")
+        print(f"released: {session.state.gripper_width_m * 1e3:.0f} mm between the fingers")
+    return 0
+
+
+def _tool_height_m(state: RobotState) -> float:
+    return float(kinematics.pose_base_link_tool(state.q_rad)[2, 3])
+
+
+def _confirmed(question: str) -> bool:
+    print(question, end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

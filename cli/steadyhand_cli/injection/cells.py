@@ -1,0 +1,208 @@
+"""One cell of the matrix: bring the task into a phase, do one act, measure from outside, recover, judge.
+
+The graph runs on from cell to cell, as it must survive every fault: a cell begins by mending what the last one left.
+"""
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from steadyhand.errors import RobotError
+from steadyhand.guard_protocol import State
+from steadyhand_cli.injection import judge, onset
+from steadyhand_cli.injection.acts import Operators, perform
+from steadyhand_cli.injection.running import RunningGraph
+from steadyhand_cli.injection.table import Injection, Kind, process_of
+from steadyhand_cli.job import RESULT_NAMES
+
+PHASE_TIMEOUT_S = 60.0
+UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.5  # strike when the arm is this fast, or so long after the phase began
+WATCH_S = 1.2  # after the act, longer than the longest limit
+RESULT_S = 12.0
+REPAIRS = ("unlock_protective_stop", "release_safeguard", "normal_mode", "release_freedrive", "camera_ok", "restore_feedback")
+
+
+class Cells:
+    """Runs cells on one graph. `begin` once; `run` per cell."""
+
+    def __init__(self, graph: RunningGraph):
+        self.graph, self.operators = graph, Operators(graph)
+        self._tray = self.graph.score.state()["position_m"]
+
+    def run(self, injection: Injection, phase: str) -> dict:
+        """Record of one cell (`judge.to_record`); a cell that cannot even be set up says why."""
+        graph = self.graph
+        measured = judge.Measured(injection.name, phase, phase_reached=False)
+        try:
+            self._mend()
+            self.operators.prepare(graph, injection.act)
+            goal = self._start()
+            if self._reach(goal, phase):
+                measured = self._strike(injection, phase, goal)
+        except RobotError as error:
+            return judge.to_record(measured, [*judge.problems(measured, injection.expect), str(error)])
+        finally:
+            self.operators.release()
+        return judge.to_record(measured, judge.problems(measured, injection.expect))
+
+    # --- before ---
+
+    def _mend(self) -> None:
+        """Good cable, processes up, robot well, tray filled, armed."""
+        graph = self.graph
+        graph.link.heal()
+        graph.until(lambda: len(graph.supervisor.pids()) == len(graph.supervisor.running), 10.0, "every process")
+        self._robot_well()
+        for index, position in enumerate(self._tray):
+            graph.score.fault("move_cube", index=index, x_m=position[0], y_m=position[1])
+        graph.score.fault("finger_friction", value=1.2)
+        graph.until(graph.session.ready.is_set, 30.0, "active nodes")
+        graph.arm()
+
+    def _robot_well(self) -> None:
+        graph = self.graph
+        for name in REPAIRS:
+            graph.score.fault(name)
+        controller = graph.score.state()["controller"]
+        if "EMERGENCY" in controller["safety_mode"]:
+            graph.score.fault("release_emergency_stop")
+        if controller["robot_mode"] != "RUNNING":
+            graph.score.fault("power_on")
+            graph.wait(0.6)
+            graph.score.fault("brake_release")
+        graph.until(lambda: self._state_of_controller() == ("RUNNING", "NORMAL"), 10.0, "the robot to be well")
+
+    def _state_of_controller(self) -> tuple[str, str]:
+        self.graph.score.fault("unlock_protective_stop")  # refused for 5 s after the stop, as the pendant does
+        controller = self.graph.score.state()["controller"]
+        return controller["robot_mode"], controller["safety_mode"]
+
+    def _start(self):
+        """A running goal. The agent hears of the arming a little later and says NOT_ARMED until then."""
+        graph, deadline = self.graph, time.monotonic() + 10.0
+        graph.watcher.monitor.allow_motion(True)
+        while True:
+            goal = graph.session.send_goal("clear_tray")
+            end = time.monotonic() + 0.4
+            while not goal.done.is_set() and time.monotonic() < end:
+                graph.tick()
+            if not goal.done.is_set():
+                self.operators.goal = goal
+                return goal
+            if time.monotonic() > deadline:
+                raise RobotError(f"no goal runs: {result_name(goal)} {goal.result.message if goal.result else ''}")
+
+    def _reach(self, goal, phase: str) -> bool:
+        """Whether the goal comes into the phase; then the arm is well under way in it, or it has lasted a while."""
+        graph, deadline = self.graph, time.monotonic() + PHASE_TIMEOUT_S
+        began = None
+        while not goal.done.is_set() and time.monotonic() < deadline:
+            graph.tick()
+            now = goal.feedback.phase if goal.feedback else ""
+            if now != phase:
+                if began is not None:
+                    return True  # it has just ended: strikes at the seam, which is as good
+                continue
+            began = began or time.monotonic()
+            speed = float(np.linalg.norm(graph.watcher.state.qd_commanded_rad_s))
+            if speed > UNDER_WAY_RAD_S or time.monotonic() - began > UNDER_WAY_S:
+                return True
+        return False
+
+    # --- the act ---
+
+    def _strike(self, injection: Injection, phase: str, goal) -> judge.Measured:
+        graph, monitor = self.graph, self.graph.watcher.monitor
+        pids, broken = graph.supervisor.pids(), len(monitor.violations)
+        course = perform(graph, injection.act, self.operators)
+        act_s = next(course)
+        seen = self._watch(course, act_s, injection)
+        over_s, since_s = time.monotonic(), act_s
+        times, speed_after, moved = (math.nan,) * 3, 0.0, 0.0
+        speed = onset.speed_at(graph.observer.trace(act_s - 0.1), act_s)
+        if seen:
+            if injection.blind:
+                since_s = graph.until(lambda: self._back_s(act_s), 10.0, "the controller's port to show something again")
+            graph.until(lambda: not math.isnan(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
+            trace = graph.observer.trace(since_s)
+            detect = max((s.last_stop.get("received_s", math.nan) for s in seen), default=math.nan)
+            times = (detect - act_s, onset.descent_s(trace, since_s) - since_s, onset.rest_s(trace, since_s) - since_s)
+            moved = self._moved_meanwhile()
+        result = self._end_goal(goal, injection)
+        if seen:
+            after = graph.observer.trace(since_s + times[2] + onset.REST_TIME_S).target_speed
+            speed_after = float(after.max()) if len(after) else 0.0
+        monitor.allow_motion(False)
+        recover_s = self._recover()
+        changed = [n for n, pid in graph.supervisor.pids().items() if pids.get(n) != pid and n != process_of(injection.act)]
+        return judge.Measured(
+            injection.name, phase, True, speed, *times, recover_s - over_s, bool(seen),
+            tuple(sorted({c for s in seen for c in s.causes})), speed_after, moved, tuple(changed),
+            tuple(f"{v.invariant}: {v.detail}" for v in monitor.violations[broken:]), not math.isnan(recover_s), result,
+        )
+
+    def _watch(self, course, act_s: float, injection: Injection) -> list[State]:
+        """Until the fault is over and long enough after the act: the guard's states in which it was disarmed."""
+        graph, found, more = self.graph, {}, True
+        deadline = act_s + WATCH_S
+        while more or time.monotonic() < deadline:
+            if more:
+                more = next(course, None) is not None
+                if not more:
+                    deadline = max(deadline, time.monotonic() + 0.3)
+            graph.tick()
+            state = graph.watcher.state
+            if state is not None and not state.mode.startswith(("ARMED", "RECOVERING")) and state.stamp_s > act_s:
+                found[tuple(state.causes)] = state
+        return list(found.values())
+
+    def _back_s(self, act_s: float) -> float:
+        """When the controller's port showed its first package after the silence that the act began; 0 while silent."""
+        t_s = self.graph.observer.trace(act_s - 0.1).t_s
+        gaps = np.flatnonzero((np.diff(t_s) > onset.GAP_S) & (t_s[1:] > act_s))
+        return float(t_s[gaps[0] + 1]) if len(gaps) else 0.0
+
+    def _moved_meanwhile(self) -> float:
+        """How far the simulated joints move in 0.3 s, at rest."""
+        before = np.array(self.graph.score.state()["q_rad"])
+        self.graph.wait(0.3)
+        return float(np.abs(np.array(self.graph.score.state()["q_rad"]) - before).max())
+
+    def _end_goal(self, goal, injection: Injection) -> str:
+        """The goal's result; one that still runs is cancelled. An agent that died takes its goal with it."""
+        graph, struck = self.graph, process_of(injection.act)
+        deadline = time.monotonic() + (0.0 if injection.expect.kind is not Kind.STOP else RESULT_S)
+        while not goal.done.is_set() and time.monotonic() < deadline and struck != "agent_node":
+            graph.tick()
+        if not goal.done.is_set() and struck != "agent_node":
+            graph.session.cancel(goal)
+            deadline = time.monotonic() + RESULT_S
+            while not goal.done.is_set() and time.monotonic() < deadline:
+                graph.tick()
+        return result_name(goal)
+
+    def _recover(self) -> float:
+        """Time at which the port shows motion again, of a new goal after re-arming; then that goal is cancelled."""
+        graph = self.graph
+        try:
+            self._mend()
+            started_s = time.monotonic()
+            goal = self._start()
+            moves_s = graph.until(lambda: _number(onset.moves_s(graph.observer.trace(started_s), started_s)), 15.0, "motion")
+        except RobotError:
+            return math.nan
+        graph.session.cancel(goal)
+        graph.until(goal.done.is_set, RESULT_S, "the result of a cancelled goal")
+        graph.watcher.monitor.allow_motion(False)
+        return moves_s
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def result_name(goal) -> str:
+    """Name of the goal's result, NO_RESULT when it has none."""
+    return "NO_RESULT" if goal.result is None else RESULT_NAMES.get(goal.result.code, str(goal.result.code))

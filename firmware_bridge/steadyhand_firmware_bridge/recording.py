@@ -1,0 +1,89 @@
+"""Writes interventions (`steadyhand.intervention`) to `out/interventions/`, one file each, from a thread of its own.
+
+The queue is bounded: steps that find it full are dropped and counted, beginnings and ends are not. Nothing waits for a disk.
+"""
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from steadyhand.trace import Record, encode
+
+WAIT_S = 0.2
+
+
+class InterventionWriter:
+    """`put` never waits. `written` counts whole interventions, `dropped` steps, `errors` failed writes."""
+
+    def __init__(self, folder: Path, capacity: int = 2048):
+        if capacity < 1:
+            raise ValueError(f"capacity = {capacity}: give 1 or more")
+        self.folder, self.capacity = folder, capacity
+        self.written = self.dropped = self.errors = 0
+        self.newest: Path | None = None
+        self._dropped_here = 0
+        self._queue: deque[Record] = deque()
+        self._file: BinaryIO | None = None
+        self._more, self._ending = threading.Event(), False
+        self._thread = threading.Thread(target=self._work, name="interventions", daemon=True)
+        self._thread.start()
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Queue records in order."""
+        for record in records:
+            if record.kind == "begin":
+                self._dropped_here = 0
+            elif record.kind == "end":
+                record = replace(record, fields={**record.fields, "dropped": self._dropped_here})
+            elif len(self._queue) >= self.capacity:
+                self.dropped += 1
+                self._dropped_here += 1
+                continue
+            self._queue.append(record)
+        if self._queue:
+            self._more.set()
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Write what is queued and end."""
+        self._ending = True
+        self._more.set()
+        self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            self._more.wait(WAIT_S)
+            self._more.clear()
+            ending = self._ending  # read before draining: what was queued before it is still written
+            while self._queue:
+                try:
+                    self._write(self._queue.popleft())
+                except OSError:
+                    self.errors += 1
+            if self._file is not None:
+                self._file.flush()
+            if ending:
+                if self._file is not None:
+                    self._file.close()
+                return
+
+    def _write(self, record: Record) -> None:
+        if record.kind == "begin":
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+            self.folder.mkdir(parents=True, exist_ok=True)
+            name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+            self.newest = self.folder / f"{name}-{record.fields.get('number', 0)}-{record.fields.get('label', '')}.jsonl"
+            self._file = self.newest.open("ab")
+        if self._file is None:
+            return
+        self._file.write(encode(record))
+        if record.kind == "end":
+            self._file.close()
+            self._file = None
+            self.written += 1

@@ -1,0 +1,82 @@
+"""The recorder's bounded queue and files; keys as jog commands."""
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steadyhand.intervention import demonstration
+from steadyhand.jog import JogConfig
+from steadyhand.trace import Record
+from steadyhand_cli.keys import HOLD_S, KeyMap
+from steadyhand_firmware_bridge.recording import InterventionWriter
+from tests.unit.test_go_home_and_intervention import recorded
+
+
+def test_each_intervention_is_one_file_that_reads_back(tmp_path):
+    writer = InterventionWriter(tmp_path / "interventions")
+    writer.put(recorded())
+    writer.put(recorded())
+    writer.close()
+    lines = [json.loads(line) for line in writer.newest.read_text().splitlines()]
+    assert writer.written == 2 and writer.dropped == 0
+    assert "takeover" in writer.newest.name and lines[-1]["dropped"] == 0
+    assert demonstration(lines).complete
+
+
+def test_a_full_queue_drops_steps_only_and_counts_them(tmp_path):
+    writer = InterventionWriter(tmp_path, capacity=1)
+    writer._queue.append(Record("step", 0.0))  # as if the disk had stopped: the queue is full from the start
+    writer.capacity = 0
+    writer.put(recorded())
+    writer.close()
+    lines = [json.loads(line) for line in writer.newest.read_text().splitlines()]
+    assert [x["kind"] for x in lines] == ["begin", "end"]
+    assert writer.dropped == lines[-1]["dropped"] == lines[-1]["steps"] > 10
+
+
+def test_a_folder_that_cannot_be_made_is_counted(tmp_path):
+    (tmp_path / "file").write_text("")
+    writer = InterventionWriter(tmp_path / "file" / "interventions")
+    writer.put(recorded())
+    writer.close()
+    assert writer.errors >= 1 and writer.written == 0
+
+
+# --- keys ---
+
+
+@pytest.mark.parametrize("key, axis, sign", [("w", 0, 1), ("d", 1, -1), ("e", 2, -1), ("u", 3, 1), ("l", 5, -1)])
+def test_a_key_moves_one_axis_for_a_moment(key, axis, sign):
+    keys = KeyMap(speed=0.5)
+    assert keys.press(key, 1.0) == ""
+    values = keys.command(1.0 + HOLD_S / 2).values
+    c = JogConfig()
+    assert values[axis] == pytest.approx(sign * 0.5 * (c.linear_m_s if axis < 3 else c.angular_rad_s))
+    assert sum(v != 0 for v in values) == 1
+    assert not any(keys.command(1.0 + HOLD_S).values)
+
+
+def test_a_joint_is_chosen_and_moved():
+    keys = KeyMap()
+    keys.press("4", 0.0)
+    keys.press("-", 0.0)
+    command = keys.command(0.01)
+    assert command.joint and command.values[3] < 0 and sum(v != 0 for v in command.values) == 1
+
+
+def test_acts_end_the_motion():
+    for key, act in ((" ", "stop"), ("x", "leave"), ("\x1b", "leave"), ("c", "close"), ("v", "open")):
+        keys = KeyMap()
+        keys.press("w", 0.0)
+        assert keys.press(key, 0.01) == act and not any(keys.command(0.02).values)
+
+
+@given(st.lists(st.sampled_from(string.printable + "é\x00\x7f"), max_size=30))
+def test_any_keys_give_usable_commands(pressed):
+    keys = KeyMap()
+    for k, key in enumerate(pressed):
+        keys.press(key, 0.05 * k)
+        command = keys.command(0.05 * k)
+        assert len(command.values) == 6 and max(map(abs, command.values)) <= 0.5
