@@ -18,9 +18,8 @@ CODE = ("steadyhand", "firmware_bridge", "cli/steadyhand_cli/dst")
 
 def code_version() -> str:
     """Hash of the committed trees of the code under test and of the simulator."""
-    trees = subprocess.run(
-        ["git", "rev-parse", *(f"HEAD:{path}" for path in CODE)], cwd=common.ROOT, capture_output=True, text=True, timeout=10
-    ).stdout.split()
+    command = ["git", "rev-parse", *(f"HEAD:{path}" for path in CODE)]
+    trees = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True, timeout=10).stdout.split()
     return "-".join(tree[:8] for tree in trees) or "unknown"
 
 

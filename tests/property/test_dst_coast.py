@@ -10,7 +10,7 @@ from steadyhand_cli.dst.clock import START_S
 from steadyhand_cli.dst.world import World
 
 LENGTH_S = 45.0
-SKIPPED = ("wire", "answer", "fresh_token", "rng", "clock", "config", "limits", "robot", "gate", "command_gripper", "plan")
+SKIPPED = ("answer", "fresh_token", "rng", "clock", "config", "limits", "robot", "gate", "command_gripper", "plan")
 
 
 def memory(thing, depth=0):

@@ -192,7 +192,7 @@ class Operator:
         """Each cycle: see to it that somebody acts when the guard is not armed."""
         if not self.planned and self.present:
             if not armed:
-                self._plan(now_s + self.rng.uniform(0.05, 0.3))
+                self._plan(now_s + self.rng.uniform(0.02, 0.15))
             elif self.disarm_s is not None:
                 self._plan(self.disarm_s)
 

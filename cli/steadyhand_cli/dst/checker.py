@@ -1,7 +1,7 @@
-"""Judges a run from what passes on the wires: messages in, answers and states out, packages and ticks at the controller.
+"""Judges a run from what passes on the wires: messages, answers, states, packages and ticks at the controller.
 
-Imports nothing of gate and guard; its limits are its own copies of the requirements. Each rule names the invariant that it
-watches (docs/design.md). Rules allow one control period where two parties look at different moments.
+Imports nothing of gate and guard; its limits are its own copies of the requirements. Each rule names the invariant that
+it watches (docs/design.md). Rules allow one control period where two parties look at different moments.
 """
 from __future__ import annotations
 
@@ -172,8 +172,9 @@ class Checker:
                     self._report("I3", now_s, f"refused by another clock: {message.detail}")
             if len(self.offered) > 64:
                 self.offered.pop(next(iter(self.offered)))
-        elif isinstance(message, Reply) and message.ok and message.message.startswith("armed") and not (self.asked or self.armed):
-            self._report("I2", now_s, "armed without a verified request since the last stop")
+        elif isinstance(message, Reply) and message.ok and message.message.startswith("armed"):
+            if not (self.asked or self.armed):
+                self._report("I2", now_s, "armed without a verified request since the last stop")
 
     def _accepted(self, now_s: float, commander: bool, chunk: Chunk) -> None:
         age_s = now_s - chunk.state_stamp_s
@@ -188,7 +189,7 @@ class Checker:
                 (not -1e-9 <= age_s <= CHUNK_AGE_S + 1e-9, f"answers a state {age_s * 1e3:.0f} ms old"),
                 (self.states.get(chunk.state_seq) != chunk.state_stamp_s, "answers no state that was published"),
                 (chunk.state_seq <= self.last_chunk_seq, f"sequence {chunk.state_seq} after {self.last_chunk_seq}"),
-                (q.ndim != 2 or q.shape[1] != 6 or not np.isfinite(q).all(), "way-points are not finite or of wrong shape"),
+                (q.ndim != 2 or q.shape[1] != 6 or not np.isfinite(q).all(), "way-points not finite or of wrong shape"),
                 (chunk.source == "policy" and self.mode != "ARMED_AUTO", f"policy in {self.mode}"),
                 (self.last_state is not None and chunk.joint_names != self.joint_names, "joint names"),
             )
@@ -295,7 +296,7 @@ class Checker:
         f, found = self.measured, []
         if f is None or now_s - self.news_s > FEEDBACK_LIMIT_S + grace_s:
             return ["feedback is old"]
-        if f.safety_mode != 1 or f.robot_mode != 7:
+        if f.safety_mode != 1 or f.robot_mode != 7 or f.freedrive:
             found.append(f"robot mode {f.robot_mode}, safety mode {f.safety_mode}")
         if not (np.isfinite(f.q_rad).all() and np.isfinite(f.qd_rad_s).all()):
             found.append("feedback is not finite")
@@ -313,7 +314,7 @@ class Checker:
     def _blind(self, now_s: float) -> bool:
         f = self.measured
         old = f is None or now_s - self.news_s > FEEDBACK_LIMIT_S + self.period_s
-        return old or f.safety_mode != 1 or f.robot_mode != 7
+        return old or f.safety_mode not in (1, 2) or f.robot_mode != 7 or f.freedrive
 
     def _while_armed(self, now_s: float, state: State) -> None:
         if self.must_stop:
@@ -336,7 +337,9 @@ class Checker:
             if self.lost_cycles == 3:
                 self._report("I4", now_s, f"still armed: the arm is {off:.3f} rad from what was commanded")
 
-    def _package(self, now_s: float, state: State, armed: bool, command: int, token: int, seq: int, q: np.ndarray) -> None:
+    def _package(
+        self, now_s: float, state: State, armed: bool, command: int, token: int, seq: int, q: np.ndarray
+    ) -> None:
         self.unsent = 0
         if command == Command.HOLD and self.asked:
             self.silenced = ""
@@ -422,7 +425,7 @@ class Checker:
 
     # --- at the controller -----------------------------------------------------------------------------------------
     def tick(self, now_s: float, arrived: bool, alive: bool, target_speed_rad_s: float) -> None:
-        """One cycle that the controller ran: whether a heartbeat came, whether the program obeys, the target's speed."""
+        """One cycle that the controller ran: a heartbeat came, the program obeys, the target's speed."""
         if alive:
             self.orphan_ticks = 0
             self.silent_ticks = 0 if arrived else self.silent_ticks + 1

@@ -1,9 +1,9 @@
 """Blocks: as many cycles at once as certainly decide nothing, to the same bits as one by one.
 
-A cycle in which the guard is armed, every beat is on time, the line is clear and the arm follows, only advances: plan index,
-sequence numbers, what was sent and published lately, the rest detector. `advance` moves plant and set-points through such
-cycles together, checks on the results that no cycle would have decided anything (in doubt: it takes the block back and
-the cycles run one by one), and leaves the guard with the memory that those cycles would have left.
+A cycle in which the guard is armed, every beat is on time, the line is clear and the arm follows, only advances: plan
+index, sequence numbers, what was sent and published lately, the rest detector. `advance` moves plant and set-points
+through such cycles together, checks on the results that no cycle would have decided anything (in doubt: it takes the
+block back and the cycles run one by one), and leaves the guard with the memory that those cycles would have left.
 `tests/property/test_dst_coast.py` compares both ways bit for bit.
 """
 from __future__ import annotations
@@ -22,9 +22,9 @@ from steadyhand_firmware_bridge.guard.core import Guard
 if TYPE_CHECKING:
     from steadyhand_cli.dst.world import World
 
-SHORTEST = 16
+SHORTEST = 7
 LONGEST = 1200
-BEFORE_EVENT = 6  # cycles run one by one before anything happens: the agent looks at states of the last few
+BEFORE_EVENT = 3  # cycles run one by one before anything happens: the agent looks at states of the last few
 SURE = 0.8  # share of the tracking bound at standstill that counts as certainly within
 
 
@@ -72,8 +72,9 @@ def _routine(world: World, guard: Guard) -> bool:
     return (
         state is not None and state.seq == guard.seq and not guard.pending and not host.ending and not host.jitter_s
         and not host.frozen(now_s) and host._deadline_s == now_s and not host._stops
-        and guard._arm_asked is None and guard._link_refusals == 0 and not guard.state.holding and not guard.inputs._trouble
-        and world.shell.well_now(now_s) and world.shell.client is guard._commander and world.shell.client is not None
+        and guard._arm_asked is None and guard._link_refusals == 0
+        and not guard.state.holding and not guard.inputs._trouble and not guard.links._links
+        and world.shell.well_now(now_s) and world.shell.client is not None and guard.commander is world.shell.client
         and world.agent.well_now(now_s) and now_s > world.estimator_until_s and now_s > world.unwell_until_s
         and not any(c.queue for c in host.clients)
         and all(link.clear(now_s) for link in world.links.values())

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--hours", type=float, help="robot hours to simulate")
     parser.add_argument("--minutes", type=float, help="longest time to take, by the clock on the wall")
     parser.add_argument("--defect", help=f"plant a defect first: {', '.join(sorted(defects.DEFECTS))}")
-    parser.add_argument("--dense", action="store_true", help="faults six times as often, as the mutation suite has them")
+    parser.add_argument("--dense", action="store_true", help="faults six times as often, as for planted defects")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for the smallest failing schedule")
 
 

@@ -93,8 +93,8 @@ def _():
             i, part = divmod(k, 3)
             after = stop.plan.q_rad[min(i + 1, len(stop.plan) - 1)]
             q[k] = stop.plan.q_rad[i] + part / 3 * (after - stop.plan.q_rad[i])
-        slow = replace(stop.plan, q_rad=q, qd_rad_s=stop.plan.qd_rad_s[rows].copy() / 3, qdd_rad_s2=stop.plan.qdd_rad_s2[rows].copy())
-        return replace(stop, plan=slow)
+        qd, qdd = stop.plan.qd_rad_s[rows] / 3, stop.plan.qdd_rad_s2[rows] / 9
+        return replace(stop, plan=replace(stop.plan, q_rad=q, qd_rad_s=qd, qdd_rad_s2=qdd))
 
     return [(motion, "scale_to_rest", scale_to_rest)]
 
@@ -113,7 +113,7 @@ def _():
 
 @defect("rest_time_too_short", "I1", "one still sample counts as rest")
 def _():
-    return [(watchdog, "REST_TIME_S", 0.0), (watchdog.RestDetector, "at_rest", lambda self, now_s: self._since_s is not None)]
+    return [(watchdog.RestDetector, "at_rest", lambda self, now_s: self._since_s is not None)]
 
 
 @defect("heartbeat_while_stopped", "I1", "the guard holds the target for ever after a stop")
@@ -187,7 +187,10 @@ def _():
         self.kept = self.q_rad.copy()
         clear(self)
 
-    return [(Motion, "clear", cleared), (Motion, "begin", lambda self, q_rad, now_s: begin(self, getattr(self, "kept", q_rad), now_s))]
+    def begun(self, q_rad, now_s):
+        begin(self, getattr(self, "kept", q_rad), now_s)
+
+    return [(Motion, "clear", cleared), (Motion, "begin", begun)]
 
 
 @defect("token_not_renewed", "I2", "each arming of a process has the same token")
@@ -296,7 +299,8 @@ def _():
     def admit(self, chunk, *rest, **named):
         try:
             q = np.asarray(chunk.q_rad, dtype=float)
-            clamped = np.where(q > self.limits.q_max_rad, self.limits.q_max_rad, np.where(q < self.limits.q_min_rad, self.limits.q_min_rad, q))
+            low, high = self.limits.q_min_rad, self.limits.q_max_rad
+            clamped = np.where(q > high, high, np.where(q < low, low, q))
         except (TypeError, ValueError):
             clamped = chunk.q_rad
         return original(self, replace(chunk, q_rad=clamped), *rest, **named)
@@ -321,9 +325,9 @@ def _():
 def _():
     original = safety_gate.SafetyGate.__init__
 
-    def initialised(self, limits=safety_gate.UR5_LIMITS, config=safety_gate.GateConfig()):
-        wide = replace(limits, tool_min_m=np.full(3, -9.0), tool_max_m=np.full(3, 9.0), min_clearance_m=1e-9)
-        original(self, wide, config)
+    def initialised(self, limits=safety_gate.UR5_LIMITS, config=safety_gate.GateConfig(), min_clearance_m=None):
+        wide = replace(limits, tool_min_m=np.full(3, -9.0), tool_max_m=np.full(3, 9.0))
+        original(self, wide, config, min_clearance_m)
 
     return [
         (safety_gate.SafetyGate, "__init__", initialised),
@@ -388,7 +392,10 @@ def _():
 
 @defect("lost_commander_ignored", "I5", "the commander's connection may end while armed")
 def _():
-    return [(Guard, "commander_changed", lambda self, client, now_s: setattr(self, "_commander", client) or setattr(self, "_shell_s", now_s + 60))]
+    def commander_changed(self, client, now_s):
+        self._commander, self._shell_s = client, now_s + 60.0
+
+    return [(Guard, "commander_changed", commander_changed)]
 
 
 @defect("source_not_watched", "I5", "a policy may stop sending while the arm moves")

@@ -1,4 +1,4 @@
-"""One seed is one run: its schedule of injections, what came of it, and the smallest part of it that still goes wrong."""
+"""One seed is one run: its schedule of injections, what came of it, the smallest part of it that still goes wrong."""
 from __future__ import annotations
 
 import random
@@ -75,7 +75,8 @@ def run(
     if not checker.violations and checker.setpoints.moving == moved:
         state = world.host.states[-1] if world.host.states else None
         seen = f"{state.mode}: {'; '.join(state.causes)}" if state else "no guard"
-        checker.violations.append(Violation("I11", world.clock.now_s, f"not running again after the last fault: {seen}"))
+        stuck = f"not running again after the last fault: {seen}"
+        checker.violations.append(Violation("I11", world.clock.now_s, stuck))
     world.run_until(START_S + length_s)
     return Outcome(
         seed, tuple(checker.violations), checker.setpoints.moving * world.clock.period_s, world.clock.now_s - START_S,

@@ -1,7 +1,7 @@
 """Every fault that the simulator injects: name, rate, what it does. One table, `TABLE`; nothing else injects.
 
-A rate is the fault's weight in the draw. A kind is counted when it strikes: those of links when they meet a message, the
-others when they are applied to something that is there (a process that is dead already cannot be killed).
+A rate is the fault's weight in the draw. A kind is counted when it strikes: those of links when they meet a message,
+the others when they are applied to something that is there (a process that is dead already cannot be killed).
 """
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def draw(rng: random.Random) -> str:
 def inject(world: World, name: str, seed: str) -> None:
     """Let a fault strike now, or, three of four times, as soon as the arm moves well (within 6 s)."""
     rng = random.Random(seed)
-    patience = 60 if rng.random() < 0.75 else 0
+    patience = 24 if rng.random() < 0.75 else 0
 
     def strike() -> None:
         nonlocal patience
         if patience > 0 and not world.fast_now:
             patience -= 1
-            return world.at(world.clock.now_s + 0.1, strike)
+            return world.at(world.clock.now_s + 0.25, strike)
         entry = TABLE[name]
         if entry.apply(world, rng) and not entry.counted:
             world.count(name)
@@ -80,6 +80,7 @@ def _link_fault(link_name: str, mode: str) -> Apply:
             link.cut_until_s = now_s + rng.choice([0.03, 0.1, 0.4, 1.0])
         else:
             setattr(link, mode, rng.randint(1, 2))
+            world.at(now_s + 0.6, link.forget)
         if link_name.startswith("operator"):  # seldom used: see to it that a message is met
             world.at(now_s + 0.005, lambda: world.stop() if link_name == "operator-stop" else _disarm(world))
         elif mode not in ("delay", "partition") or link_name != "shell-guard":
@@ -265,9 +266,25 @@ for _fault, _modes, _rate in (
     ("protective stop", (7, 3), 1.5), ("emergency stop", (7, 7), 1.0), ("safeguard stop", (7, 5), 1.0),
     ("recovery mode", (7, 4), 0.5), ("reduced mode", (7, 2), 0.5), ("safety violation", (7, 8), 0.5),
     ("safety fault", (7, 9), 0.5), ("power lost", (3, 1), 1.0), ("brakes engaged", (5, 1), 1.0),
-    ("freedrive", (6, 1), 1.0), ("no controller", (0, 1), 0.5), ("unknown robot mode", (99, 1), 0.3),
+    ("freedrive from the pendant", (6, 1), 1.0), ("no controller", (0, 1), 0.5), ("unknown robot mode", (99, 1), 0.3),
 ):  # fmt: skip
     kind(_fault, _rate)(_robot_modes(*_modes))
+
+
+@kind("freedrive button pressed")
+def _freedrive(world, rng):
+    return _for_a_while(world, rng, world.robot, "freedrive")
+
+
+@kind("pendant takes control")
+def _local(world, rng):
+    return _for_a_while(world, rng, world.robot, "local")
+
+
+def _for_a_while(world: World, rng: random.Random, owner: object, name: str) -> bool:
+    setattr(owner, name, True)
+    world.at(world.clock.now_s + rng.uniform(0.05, 0.8), lambda: setattr(owner, name, False))
+    return True
 
 
 @kind("joint stuck", 1.5)
@@ -322,14 +339,7 @@ def _ended(world, rng):
 
 @kind("program paused and resumed")
 def _paused(world, rng):
-    robot = world.robot
-    robot.paused = True
-
-    def resume() -> None:
-        robot.paused = False
-
-    world.at(world.clock.now_s + rng.uniform(0.01, 0.6), resume)
-    return True
+    return _for_a_while(world, rng, world.robot, "paused")
 
 
 def _arming_trouble(trouble: str) -> Apply:
@@ -476,8 +486,8 @@ def _fresh_chunk(world: World, rng: random.Random) -> Chunk | None:
         return None
     state = states[-1]
     q = agent.path.waypoints(state.stamp_s, SHORT, SHORT_PERIOD_S)
-    template = agent.chunk(state)
-    return replace(template, trace_id="h" + template.trace_id, period_s=SHORT_PERIOD_S, q_rad=q.tolist(), source="planner")
+    chunk = agent.chunk(state)
+    return replace(chunk, trace_id="h" + chunk.trace_id, period_s=SHORT_PERIOD_S, q_rad=q.tolist(), source="planner")
 
 
 def _hostile(change: Callable[[Chunk, World, random.Random], Chunk], commander: bool = True) -> Apply:
@@ -533,7 +543,7 @@ def _old_token(chunk: Chunk, world: World, rng: random.Random) -> Chunk:
 HOSTILE: dict[str, tuple[Callable[[Chunk, World, random.Random], Chunk], float]] = {
     "chunk with an old token": (_old_token, 1.5),
     "chunk with a guessed token": (lambda c, w, r: replace(c, token=r.choice([0, -1, c.token + 1])), 0.5),
-    "chunk that has expired": (lambda c, w, r: replace(c, state_stamp_s=c.state_stamp_s - r.choice([0.2, 1.0, 60.0])), 0.7),
+    "chunk that has expired": (lambda c, w, r: replace(c, state_stamp_s=c.state_stamp_s - r.choice([0.2, 60])), 0.7),
     "chunk for a state long ago": (lambda c, w, r: _ago(c, w, r), 0.7),
     "chunk from the future": (lambda c, w, r: replace(c, state_stamp_s=c.state_stamp_s + r.choice([0.05, 5.0])), 0.7),
     "chunk for a state not published": (lambda c, w, r: replace(c, state_seq=c.state_seq + r.randint(1, 99)), 0.7),
@@ -648,4 +658,6 @@ def _order(world: World, rng: random.Random) -> Gripper:
 kind("gripper order after a stop")(_grip(_order, after_stop=True))
 kind("gripper order of a stranger", 0.7)(_grip(_order, commander=False))
 kind("gripper order with another token", 0.7)(_grip(lambda w, r: replace(_order(w, r), token=w.agent.token ^ 1)))
-kind("gripper order out of range", 0.7)(_grip(lambda w, r: replace(_order(w, r), width_m=r.choice([-0.01, 5.0, float("nan")]))))
+kind("gripper order out of range", 0.7)(
+    _grip(lambda w, r: replace(_order(w, r), width_m=r.choice([-0.01, 5.0, float("nan")])))
+)

@@ -1,7 +1,7 @@
 """The guard's process: its loop's order of work and its server's rules round the real `Guard`, in virtual time.
 
-Stands for `guard.loop` and `guard.server` (sockets, select, scheduling), which cannot run in virtual time: a cycle first,
-then packets within each sender's budget, then the judgement of a chunk when the rest of the cycle suffices.
+Stands for `guard.loop` and `guard.server` (sockets, select, scheduling), which cannot run in virtual time: a cycle
+first, then packets within each sender's budget, then the judgement of a chunk when the rest of the cycle suffices.
 """
 from __future__ import annotations
 
@@ -150,10 +150,13 @@ class Host:
         if client in self.clients:
             self.clients.remove(client)
             if self.guard is not None:
-                self.guard.forget(client)
-                if client.commander:
-                    self.checker.commander_gone(now_s)
-                    self._guarded(self.guard.commander_changed, None, now_s)
+                self._guarded(self._lose, client, now_s)
+
+    def _lose(self, client: Client, now_s: float) -> None:
+        self.guard.forget(client, now_s)
+        if client.commander:
+            self.checker.commander_gone(now_s)
+            self.guard.commander_changed(None, now_s)
 
     def deliver(self, client: Client | None, message: Any, now_s: float) -> None:
         """One packet (a message, or bytes) arrives at a connection."""

@@ -1,4 +1,4 @@
-"""The message layer between processes: each link delays, drops, duplicates, reorders, corrupts and partitions on demand."""
+"""The message layer: each link delays, drops, duplicates, reorders, corrupts and partitions on demand."""
 from __future__ import annotations
 
 import random
@@ -38,6 +38,11 @@ class Link:
         if mode in self.pending:
             self.pending.discard(mode)
             self.count(f"{self.name}:{mode}")
+
+    def forget(self) -> None:
+        """Faults that have met no message are over."""
+        self.drop = self.duplicate = self.reorder = self.corrupt = 0
+        self.pending.clear()
 
     def clear(self, now_s: float) -> bool:
         """Whether it carries everything as it should."""

@@ -1,8 +1,8 @@
 """Arm and servo of the modelled controller: linear, lagging, as fast as one small matrix product a cycle.
 
-`servoj` is read as in `steadyhand_sim.ur_controller.motion` (qdd = gain (goal - q - lookahead qd)); the joints follow with
-the recorded dynamics of joint 1 (`motors.json`), friction's sign and saturation left out. `run` takes any number of cycles
-and is the only way to move, so that a block of cycles and as many single ones give the same bits.
+`servoj` is read as in `steadyhand_sim.ur_controller.motion` (qdd = gain (goal - q - lookahead qd)); the joints follow
+with the recorded dynamics of joint 1 (`motors.json`), friction's sign and saturation left out. `run` takes any number
+of cycles and is the only way to servo, so that a block of cycles and as many single ones give the same bits.
 """
 from __future__ import annotations
 

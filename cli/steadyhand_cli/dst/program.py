@@ -1,7 +1,7 @@
 """State model of the controller program, rule for rule `steadyhand.script`, a few microseconds a cycle.
 
-The text itself runs in the interpreter at a hundredth of the speed; `tests/contract/test_dst_program.py` holds this model
-to it over random register traces.
+The text itself runs in the interpreter at a hundredth of the speed; `tests/contract/test_dst_program.py` holds this
+model to it over random register traces.
 """
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Program:
         return counted
 
     def served(self, inputs: Inputs) -> None:
-        """Cycles have passed that each found one new heartbeat and a set-point within reach: the last is in `inputs`."""
+        """Cycles have passed that each found a new heartbeat and a set-point within reach: the last is in `inputs`."""
         self._heartbeat, self._silent = inputs.heartbeat, 0
         self.goal_rad, self.sequence = inputs.q_rad, inputs.sequence
 

@@ -1,8 +1,8 @@
 """The modelled arm and controller behind the guard's `protocols.Robot`, with a faulty line in both directions.
 
-Time is counted in controller cycles ("ticks"): tick k runs `PHASE_S` after guard cycle k. A package that is sent in guard
-cycle k reaches the registers before tick k, a measurement of tick k the guard before cycle k + 1, unless a fault of the
-line says otherwise. The line is a byte stream: a stall ends in a burst.
+Time is counted in controller cycles ("ticks"): tick k runs `PHASE_S` after guard cycle k. A package that is sent in
+guard cycle k reaches the registers before tick k, a measurement of tick k the guard before cycle k + 1, unless a fault
+of the line says otherwise. The line is a byte stream: a stall ends in a burst.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from steadyhand_firmware_bridge.ur5 import gripper_opening, gripper_outputs
 from steadyhand_firmware_bridge.urscript import HEARTBEAT_MAX, next_heartbeat
 
 PHASE_S, TRANSPORT_S = 0.003, 0.0005
-RUNNING, NORMAL = 7, 1
+RUNNING, NORMAL, REDUCED = 7, 1, 2
 ARMING_TIMEOUT_S = 5.0
 
 
@@ -52,6 +52,7 @@ class SimRobot:
         self.clock, self.period_s, self.rng = clock, clock.period_s, rng
         self.plant = plants.Plant(q_rad, self.period_s)
         self.robot_mode, self.safety_mode = RUNNING, NORMAL
+        self.freedrive = self.local = False
         self.up, self.down = Line(), Line()
         self.cut_until = self.refuse_until = self.frozen_until = self.repeat_until = -1  # ticks
         self.nan_feedback = 0
@@ -105,8 +106,10 @@ class SimRobot:
         return self.tick_count > self.cut_until
 
     def troubles(self) -> dict[str, str]:
-        """`robot_unreachable` while the session is cut."""
-        return {} if self.connected else {"robot_unreachable": "session cut"}
+        """`robot_unreachable` while the session is cut, `robot_local` while the pendant has control."""
+        if not self.connected:
+            return {"robot_unreachable": "session cut"}
+        return {"robot_local": "the pendant has control"} if self.local else {}
 
     def arming(self) -> Arming:
         """Where the arming stands."""
@@ -161,7 +164,12 @@ class SimRobot:
     @property
     def obeys(self) -> bool:
         """Whether a program that is alive moves the arm."""
-        return not self.paused and self.safety_mode == NORMAL and self.robot_mode == RUNNING
+        return not self.paused and not self.own_stop
+
+    @property
+    def own_stop(self) -> bool:
+        """Whether the robot's own safety, or a hand at the arm, keeps programs from moving it."""
+        return self.safety_mode not in (NORMAL, REDUCED) or self.robot_mode != RUNNING or self.freedrive
 
     # --- the controller --------------------------------------------------------------------------------------------
     def tick(self) -> None:
@@ -178,7 +186,7 @@ class SimRobot:
         if self._upload_tick is not None and k >= self._upload_tick:
             self._upload()
         program = self.program
-        if self.safety_mode != NORMAL or self.robot_mode != RUNNING:
+        if self.own_stop:
             if self._own_stop_tick is None:  # that the program has ended is told a little later
                 self._own_stop_tick = k + self.rng.randint(0, 4)
             if k >= self._own_stop_tick:
@@ -205,7 +213,7 @@ class SimRobot:
     def _upload(self) -> None:
         self._upload_tick = None
         self._end_program()
-        if self.arming_trouble == "fails" or self.robot_mode != RUNNING or self.safety_mode != NORMAL:
+        if self.arming_trouble == "fails" or self.own_stop or self.local:
             self._arming = Arming(ArmingPhase.FAILED, "the dashboard refuses")
             return
         token = self._arming_token if self.arming_trouble != "foreign" else self._arming_token ^ 1
@@ -289,12 +297,13 @@ class SimRobot:
         program = self.program
         opening = gripper_opening(self.outputs)
         running = program is not None and not program.ended and not self.paused
-        state, token, seq, longest = (
-            (int(program.state), program.token, program.sequence, program.longest_silence) if program is not None else (0, 0, 0, 0)
-        )
+        state, token, seq, longest = 0, 0, 0, 0
+        if program is not None:
+            state, token, seq, longest = int(program.state), program.token, program.sequence, program.longest_silence
         return Feedback(
-            stamp_s, controller_s, x[plants.MEASURED], x[plants.MEASURED_SPEED], x[plants.TARGET], x[plants.TARGET_SPEED],
-            self.robot_mode, self.safety_mode, running, state, token, seq, longest, opening, opening,
+            stamp_s, controller_s,
+            x[plants.MEASURED], x[plants.MEASURED_SPEED], x[plants.TARGET], x[plants.TARGET_SPEED],
+            self.robot_mode, self.safety_mode, running, state, token, seq, longest, opening, opening, self.freedrive,
         )  # fmt: skip
 
     # --- blocks ----------------------------------------------------------------------------------------------------
@@ -305,7 +314,7 @@ class SimRobot:
         return (
             k > max(self.cut_until, self.refuse_until, self.frozen_until, self.repeat_until)
             and self.up.clear(k) and self.down.clear(k)
-            and self.robot_mode == RUNNING and self.safety_mode == NORMAL and not self.paused and not self.nan_feedback
+            and self.obeys and self.safety_mode == NORMAL and not self.local and not self.nan_feedback
             and self._stop_tick is None and self._upload_tick is None and not self._in_flight
             and program is not None and program.state is ProgramState.SERVOING and not program.ended
             and self.arrived_tick == k - 1 and self.inputs.command == Command.SERVO and len(self._down) == 1

@@ -1,4 +1,4 @@
-"""Set-points as they go out, judged by their finite differences alone: finite, range, speed, acceleration, jerk, tool box.
+"""Set-points as they go out, by their differences alone: finite, range, speed, acceleration, jerk, tool box.
 
 Numbers are copies of docs/limits.md, not of the gate's objects; the forward kinematics is written out here again.
 """
@@ -17,7 +17,9 @@ TOOL_MIN_M, TOOL_MAX_M = np.array([0.15, -0.55, 0.015]), np.array([0.85, 0.60, 0
 SLACK = 1e-6  # of rounding: a difference of third order divides rounding errors by the cube of the period
 TOOL_STRIDE = 8
 STOPPED = ("STOPPED", "REST_UNKNOWN")
-LIMITS = tuple((name, limit * (1 + SLACK)) for name, limit in (("velocity", QD_MAX), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX)))
+LIMITS = tuple(
+    (name, limit * (1 + SLACK)) for name, limit in (("velocity", QD_MAX), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX))
+)
 
 _A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
 _D = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
@@ -68,7 +70,8 @@ class SetpointChecker:
         points = np.concatenate([self._history, q_rad])
         outside = np.abs(q_rad) > Q_MAX_RAD
         if mode != "RECOVERING" and outside.any():
-            self._report("I4", float(times_s[int(outside.any(axis=1).argmax())]), "a set-point is outside the joints' range")
+            i = int(outside.any(axis=1).argmax())
+            self._report("I4", float(times_s[i]), "a set-point is outside the joints' range")
         n, speeds, differences = len(q_rad), np.zeros((1, 6)), points
         for name, limit in LIMITS:
             differences = (differences[1:] - differences[:-1]) / self.period_s
@@ -95,7 +98,8 @@ class SetpointChecker:
             outside = ((tool < TOOL_MIN_M - 1e-9) | (tool > TOOL_MAX_M + 1e-9)).any(axis=1)
             if outside.any():
                 i = int(outside.argmax())
-                self._report("I4", float(times_s[rows[i]]), f"the tool is at {np.round(tool[i], 3).tolist()} m, outside its box")
+                where = np.round(tool[i], 3).tolist()
+                self._report("I4", float(times_s[rows[i]]), f"the tool is at {where} m, outside its box")
             self._until_tool = int(rows[-1]) + TOOL_STRIDE - len(q_rad)
         else:
             self._until_tool -= len(q_rad)

@@ -151,10 +151,10 @@ class World:
         if link.blocked(now_s) or link._take("drop"):
             return self._stalled_view
         states = self.host.states
-        latest = [s for s in (states[-1 - k] for k in range(min(4, len(states)))) if s.stamp_s <= now_s - STATE_LATENCY_S]
-        if not latest:
+        newest = (states[-1 - k] for k in range(min(4, len(states))))
+        state = next((s for s in newest if s.stamp_s <= now_s - STATE_LATENCY_S), None)
+        if state is None:
             return self._stalled_view
-        state = latest[0]
         if link._take("reorder") and len(states) > 12:
             state = states[-12]
         elif link._take("corrupt"):
