@@ -28,8 +28,8 @@ COMMAND_SOURCE = ("source_killed", "source_frozen", "source_silent")
 ROBOT = ("protective_stop", "safeguard_stop", "emergency_stop")
 CONDITIONS = ("fifo_quiet", "fifo_loaded", "other_quiet", "other_loaded", "fifo_flood", "other_flood")
 TIMES = (
-    "sent_to_received_s", "received_to_braking_s", "received_to_setpoint_s", "sent_to_setpoint_s", "sent_to_decelerate_s",
-    "received_to_decelerate_s", "received_to_withdrawn_s", "sent_to_rest_s",
+    "sent_to_received_s", "received_to_braking_s", "received_to_setpoint_s", "sent_to_setpoint_s",
+    "sent_to_decelerate_s", "received_to_decelerate_s", "received_to_withdrawn_s", "sent_to_rest_s",
 )  # fmt: skip
 STOPS_A_RIG = 400  # then new processes: lengths of a run do not add up in one place
 FAILURES_A_CONDITION = 20
@@ -138,7 +138,8 @@ def metrics(records: list[dict]) -> dict:
 
     def figure(condition: str, sources: tuple[str, ...], name: str, percentile: float) -> float | None:
         values = [r[name] for s in sources for r in groups.get((condition, s), ()) if r.get(name) is not None]
-        return round(float(np.percentile(values, percentile)) * (1e3 if name.endswith("_s") else 1.0), 3) if values else None
+        unit = 1e3 if name.endswith("_s") else 1.0
+        return round(float(np.percentile(values, percentile)) * unit, 3) if values else None
 
     stops = ("topic", "service", "stop_channel", "operator_link")
     return {
@@ -164,7 +165,9 @@ def metrics(records: list[dict]) -> dict:
         "rest_from_sender_over_minimum_p99": figure("fifo_quiet", stops, "rest_from_sender_over_minimum", 99),
         "minimum_ms": figure("fifo_quiet", stops, "minimum_s", 50),
         "failed": len(records) - len(good),
-        "conditions": {c: {s: _summary(groups[c, s]) for s in sorted({k[1] for k in groups if k[0] == c})} for c in CONDITIONS},
+        "conditions": {
+            c: {s: _summary(rows) for (of, s), rows in sorted(groups.items()) if of == c} for c in CONDITIONS
+        },
         "commits": sorted({r["commit"] for r in records}),
     }  # fmt: skip
 
@@ -178,5 +181,6 @@ def _summary(records: list[dict]) -> dict:
             found[name.removesuffix("_s")] = common.percentiles_ms(values) | {"n": len(values)}
     ratios = [r["rest_over_minimum"] for r in records if r.get("rest_over_minimum") is not None]
     if ratios:
-        found["rest_over_minimum"] = {"p50": round(float(np.median(ratios)), 3), "p99": round(float(np.percentile(ratios, 99)), 3)}
+        p50, p99 = np.percentile(ratios, [50, 99])
+        found["rest_over_minimum"] = {"p50": round(float(p50), 3), "p99": round(float(p99), 3)}
     return found

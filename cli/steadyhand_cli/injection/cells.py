@@ -23,7 +23,9 @@ WATCH_S = 1.2  # after the act, longer than the longest limit
 STATE_AGAIN_S = 6.0  # a guard that died speaks again within this
 RESULT_S = 12.0
 GOAL_S = 20.0
-REPAIRS = ("unlock_protective_stop", "release_safeguard", "normal_mode", "release_freedrive", "camera_ok", "restore_feedback")
+REPAIRS = (
+    "unlock_protective_stop", "release_safeguard", "normal_mode", "release_freedrive", "camera_ok", "restore_feedback",
+)  # fmt: skip
 
 
 class Cells:
@@ -77,7 +79,7 @@ class Cells:
         graph.until(lambda: self._state_of_controller() == ("RUNNING", "NORMAL"), 10.0, "the robot to be well")
 
     def _state_of_controller(self) -> tuple[str, str]:
-        self.graph.score.fault("unlock_protective_stop")  # refused for 5 s after the stop, as the pendant does
+        self.graph.score.fault("unlock_protective_stop")
         controller = self.graph.score.state()["controller"]
         return controller["robot_mode"], controller["safety_mode"]
 
@@ -133,8 +135,8 @@ class Cells:
         speed = onset.speed_at(graph.observer.trace(act_s - 0.1), act_s)
         if seen:
             if injection.blind:
-                since_s = graph.until(lambda: self._back_s(act_s), 10.0, "the controller's port to show something again")
-            graph.until(lambda: not math.isnan(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
+                since_s = graph.until(lambda: self._back_s(act_s), 10.0, "a sign of the controller")
+            graph.until(lambda: _number(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
             trace = graph.observer.trace(since_s)
             detect = max((s.last_stop["received_s"] for s in seen if s.last_stop), default=math.nan)
             times = (detect - act_s, onset.descent_s(trace, since_s) - since_s, onset.rest_s(trace, since_s) - since_s)
@@ -145,7 +147,8 @@ class Cells:
             speed_after = float(after.max()) if len(after) else 0.0
         monitor.allow_motion(False)
         recover_s = self._recover()
-        changed = [n for n, pid in graph.supervisor.pids().items() if pids.get(n) != pid and n != process_of(injection.act)]
+        struck, after_pids = process_of(injection.act), graph.supervisor.pids()
+        changed = [name for name, pid in after_pids.items() if name != struck and pids.get(name) != pid]
         return judge.Measured(
             injection.name, phase, True, speed, *times, recover_s - over_s, bool(seen),
             tuple(sorted({c for s in seen for c in s.causes})), speed_after, moved, tuple(changed),
@@ -201,7 +204,8 @@ class Cells:
             self._mend()
             started_s = time.monotonic()
             goal = self._start()
-            moves_s = graph.until(lambda: _number(onset.moves_s(graph.observer.trace(started_s), started_s)), 15.0, "motion")
+            trace = graph.observer.trace
+            moves_s = graph.until(lambda: _number(onset.moves_s(trace(started_s), started_s)), 15.0, "motion")
         except RobotError:
             return math.nan
         graph.session.cancel(goal)

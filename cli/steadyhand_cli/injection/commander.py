@@ -1,7 +1,7 @@
 """A command source of its own process: keeps an armed arm in steady motion over DDS, as the agent streams a policy.
 
-`python -m steadyhand_cli.injection.commander`: base and last wrist at `SPEED_RAD_S`, towards the middle of the cell from
-wherever the last stop left them, 20 chunks a second that answer the newest state. SIGUSR1: says nothing more (a live
+`python -m steadyhand_cli.injection.commander`: base and last wrist at `SPEED_RAD_S`, towards the middle of the cell
+from wherever the last stop left them, 20 chunks a second that answer the newest state. SIGUSR1: says nothing more (a live
 process with nothing to say), SIGUSR2: speaks again.
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ PRIORITY = 10  # as the agent's
 
 
 def waypoints(q_rad: np.ndarray, qd_rad_s: np.ndarray, way: float) -> np.ndarray:
-    """(8, 6) way-points from a commanded state (6,): joints of JOINTS reach their speed in the direction `way`, or 0."""
+    """(8, 6) way-points from a commanded state (6,): JOINTS reach their speed in the direction `way`, or 0."""
     q, qd = np.array(q_rad, dtype=float), np.array(qd_rad_s, dtype=float)
     wanted, points = np.zeros(ur5.DOF), []
     for _ in range(WAYPOINTS):

@@ -21,6 +21,7 @@ from typing import BinaryIO
 import numpy as np
 
 from steadyhand.errors import RobotError
+from steadyhand_cli.injection import children
 from steadyhand_cli.injection.onset import Trace
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 
@@ -52,7 +53,7 @@ def read(path: Path, since_s: float = -np.inf) -> np.ndarray:
     """Records (N,) of `RECORD` received since then. A record that is being written is left out."""
     count = path.stat().st_size // RECORD.itemsize if path.exists() else 0
     with path.open("rb") if count else contextlib.nullcontext() as file:
-        first = bisect.bisect_left(range(count), since_s, key=lambda i: _received_s(file, i)) if since_s > -np.inf else 0
+        first = bisect.bisect_left(range(count), since_s, key=lambda i: _received_s(file, i))
         if first >= count:
             return np.zeros(0, RECORD)
         file.seek(first * RECORD.itemsize)
@@ -83,13 +84,13 @@ def setpoint_trace(rows: np.ndarray, period_s: float) -> Trace:
 class Observer:
     """Context manager around the process. `scheduler` says what it got."""
 
-    def __init__(self, host: str, path: Path, environment: dict[str, str] | None = None):
+    def __init__(self, host: str, path: Path):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "steadyhand_cli.injection.observer", "--host", host, "--file", str(path)],
-            stdout=subprocess.PIPE, text=True, env=environment,
+            stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
         if not select.select([self._process.stdout], [], [], 10.0)[0]:
             self.close()

@@ -63,7 +63,8 @@ def specs(folder: Path, sched: str) -> list[ProcessSpec]:
         "sim": f"steadyhand-sim --host {host} --cubes 1 --seed 5",
         "guard": f"{plain}steadyhand-guard --robot ur5 --robot-ip {host} --config {config} --sched {sched}",
         "guard_node": f"{plain}{python} -m steadyhand_ros.guard_node",
-        "lifecycle_manager_node": f"{python} -m steadyhand_ros.lifecycle_manager_node --ros-args -p node_names:=[guard_node]",
+        "lifecycle_manager_node": f"{python} -m steadyhand_ros.lifecycle_manager_node "
+        f"--ros-args -p node_names:=[guard_node]",
         "commander": f"{plain}{python} -m steadyhand_cli.injection.commander",
     }
     return [ProcessSpec(name=n, command=line, respawn=True, respawn_delay_s=0.05) for n, line in lines.items()]
@@ -182,7 +183,6 @@ class StopRig:
 
     def _robot_well(self) -> bool:
         graph = self.graph
-        graph.score.fault("unlock_protective_stop")  # refused for 5 s
         controller = graph.score.state()["controller"]
         return (controller["robot_mode"], controller["safety_mode"]) == ("RUNNING", "NORMAL")
 
@@ -190,7 +190,7 @@ class StopRig:
         """The guard's own record of the stop; empty when that guard has died."""
         if source == "guard_killed":
             return {}
-        state = self.graph.until(lambda: _stopped(self.graph.watcher.state, sent_s), 5.0, "a stopped state of the guard")
+        state = self.graph.until(lambda: _stopped(self.graph.watcher.state, sent_s), 5.0, "the guard's word")
         return state.last_stop
 
     def _let_go(self) -> None:
@@ -221,15 +221,16 @@ class StopRig:
 
 
 def _stopped(state, since_s: float):
-    stopped = state is not None and not state.mode.startswith("ARMED") and state.last_stop.get("received_s", 0.0) >= since_s
-    return state if stopped else None
+    if state is None or state.mode.startswith("ARMED") or state.last_stop.get("received_s", 0.0) < since_s:
+        return None
+    return state
 
 
 def measure(rows: np.ndarray, sent_s: float, stop: dict, minimum_s: Callable[[np.ndarray], float]) -> dict:
     """Times of one stop in seconds, NaN (as None) where there is none.
 
-    `rows`: records of the port from 0.3 s before. `stop`: the guard's `last_stop`. Set-point times are those of the port's
-    first package that shows it, so up to one cycle late.
+    `rows`: records of the port from 0.3 s before. `stop`: the guard's `last_stop`. Set-point times are those of the
+    port's first package that shows it, so up to one cycle late.
     """
     period_s = ur5.SERVO_PERIOD_CB3_S
     port, setpoints = observer.trace(rows), observer.setpoint_trace(rows, period_s)
@@ -238,6 +239,7 @@ def measure(rows: np.ndarray, sent_s: float, stop: dict, minimum_s: Callable[[np
     received, sent_by_guard = stop.get("received_s", math.nan), stop.get("braking_s", math.nan)
     steady = port.between(sent_s - onset.STEADY_BASE_S, sent_s).target_qd_rad_s
     shortest = minimum_s(steady.mean(axis=0)) if len(steady) else math.nan
+    withdrawn = stop.get("reaction") == "WITHDRAW"
     began = braking if not math.isnan(braking) else decelerates
     times = {
         "sent_to_received_s": received - sent_s,
@@ -246,7 +248,7 @@ def measure(rows: np.ndarray, sent_s: float, stop: dict, minimum_s: Callable[[np
         "sent_to_setpoint_s": braking - sent_s,
         "sent_to_decelerate_s": decelerates - sent_s,
         "received_to_decelerate_s": decelerates - received,
-        "received_to_withdrawn_s": _withdrawn_s(rows, received) - received if stop.get("reaction") == "WITHDRAW" else math.nan,
+        "received_to_withdrawn_s": _withdrawn_s(rows, received) - received if withdrawn else math.nan,
         "sent_to_rest_s": rest - sent_s,
         "rest_over_minimum": (rest - began) / shortest,
         "rest_from_sender_over_minimum": (rest - sent_s) / shortest,
