@@ -8,14 +8,13 @@ All times are the guard's stamps. The executor never stops the robot by itself d
 """
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
-from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
+from steadyhand.phases import PHASES, POLICY_PHASES, ExecutorConfig, Phase
 from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig
 from steadyhand.policy_io import PERIOD_S, Target
 from steadyhand.recovery import Recovery
@@ -23,57 +22,7 @@ from steadyhand.task import Code, Failure
 from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState, Skill
 
 
-class Phase(str, enum.Enum):
-    """What the executor is doing; the feedback's `phase`."""
-
-    OBSERVE = "observe"  # at home, the tray in view: choose the next object
-    TURN = "turn"  # wrist a quarter turn, so that the policy takes the other orientation
-    ABOVE = "above"  # planned move above the target
-    PICK = "pick"  # the policy approaches the object
-    GRASP = "grasp"  # brake, close, verify by width
-    LIFT = "lift"  # straight up, verify by width and height
-    PLACE = "place"  # the policy carries to the release point
-    RELEASE = "release"  # brake, open, verify by width
-    RETREAT = "retreat"  # straight up out of the box
-    HOME = "home"
-    BACK_OFF = "back_off"  # brake, then straight up; before every second try
-    BLIND = "blind"  # perception lost: brake and wait for it
-    DIAGNOSE = "diagnose"  # L3: brake and hold
-    DONE = "done"
-
-
 WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
-POLICY_PHASES = frozenset({Phase.PICK, Phase.PLACE})
-
-
-@dataclass(frozen=True)
-class ExecutorConfig:
-    """Deadlines, speeds and limits of the phases."""
-
-    joint_velocity_rad_s: float = described(1.6, "speed of planned joint moves", "rad/s", 0.1, 3.0)
-    joint_acceleration_rad_s2: float = described(5.0, "acceleration of planned joint moves", "rad/s^2", 0.5, 8.0)
-    tool_velocity_m_s: float = described(0.45, "speed of planned straight tool moves", "m/s", 0.02, 1.0)
-    tool_acceleration_m_s2: float = described(2.0, "acceleration of planned straight tool moves", "m/s^2", 0.1, 5.0)
-    window: int = described(12, "way-points of a planned chunk", "", 8, 20)
-    policy_deadline_s: float = described(8.0, "deadline of a policy skill", "s", 1.0, 60.0)
-    move_deadline_s: float = described(6.0, "deadline of a planned move", "s", 1.0, 60.0)
-    gripper_deadline_s: float = described(1.5, "deadline of closing or opening", "s", 0.3, 10.0)
-    observe_deadline_s: float = described(5.0, "longest wait for a usable estimate", "s", 0.5, 60.0)
-    tray_empty_s: float = described(1.0, "the tray is seen empty for this long before it counts as empty", "s", 0.2, 10.0)
-    blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
-    target_age_max_s: float = described(1.5, "object unmeasured (the gripper hides it) during the approach", "s", 0.2, 5.0)
-    target_age_limit_s: float = described(6.0, "object unmeasured at all, back-off included", "s", 0.5, 30.0)
-    target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
-    arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
-    diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
-    degraded_speed: float = described(0.5, "share of the policy's speed while the estimate predicts", "", 0.5, 1.0)
-    speed_slew_per_s: float = described(4.0, "fastest change of that share", "1/s", 0.5, 20.0)
-    lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
-    clear_z_m: float = described(0.22, "tool height after backing off or retreating", "m", 0.15, 0.5)
-    failures_max: int = described(5, "consecutive failures that end the task (L3)", "", 1, 20)
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @dataclass(frozen=True)
@@ -224,6 +173,8 @@ class Executor:
             phase = self.run.phase
             if phase is Phase.DONE:
                 break
+            if self._late(state):
+                continue
             try:
                 motion = getattr(self, f"_{phase.value}")(state, estimate) or self._follow(state)
             except KinematicsError as error:
@@ -303,7 +254,7 @@ class Executor:
     def _pick(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
         run = self.run
         self._follow_object(state, estimate)
-        if run.phase is not Phase.PICK or self._late(state, self.config.policy_deadline_s, run.last_grip):
+        if run.phase is not Phase.PICK:
             return None
         return Motion(policy_target=run.pick.target, gripper_m=self._grip(self.plan_config.opening_m))
 
@@ -319,8 +270,6 @@ class Executor:
         if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
             run.place = planner.plan_place(estimate, self.used_points)
             self._enter(Phase.LIFT, state)
-        elif elapsed > self.config.gripper_deadline_s:
-            self.fail("grasp_empty", state, f"width {state.gripper_width_m * 1e3:.1f} mm after closing")
         return motion
 
     def _lift(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -335,13 +284,9 @@ class Executor:
                 self._enter(Phase.PLACE, state)
             else:
                 self.fail("grasp_lost", state, f"width {state.gripper_width_m * 1e3:.1f} mm at height {z:.3f} m")
-            return None
-        self._late(state, self.config.move_deadline_s)
         return None
 
     def _place(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
-        if self._late(state, self.config.policy_deadline_s, self.run.last_grip):
-            return None
         return Motion(policy_target=self.run.place.target, gripper_m=self._grip(0.0))
 
     def _release(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -358,8 +303,6 @@ class Executor:
             run.place = None
             run.consecutive, run.tried, run.prefer, run.turn_next, run.avoid = 0, (), None, False, frozenset()
             self._enter(Phase.RETREAT, state)
-        elif state.stamp_s - run.entered_s > self.config.gripper_deadline_s:
-            self.fail("release_unverified", state, f"width {state.gripper_width_m * 1e3:.1f} mm after opening")
         return motion
 
     def _retreat(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -391,8 +334,9 @@ class Executor:
         return self._braking(state)
 
     def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
-        if self._still(state) and state.at_rest:
-            self._finish(self.run.code, self.run.message)
+        late = state.stamp_s - self.run.entered_s > self.config.rest_deadline_s
+        if late or self._still(state) and state.at_rest:
+            self._finish(self.run.code, self.run.message)  # the agent waits for rest, and says when it stays unknown
         return self._braking(state)
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -430,19 +374,22 @@ class Executor:
         if moved > self.config.target_moved_m:
             self.fail("target_moved", state, f"{moved * 1e3:.0f} mm from where it was chosen")
 
-    def _late(self, state: RobotState, deadline_s: float, detail: str = "") -> bool:
-        late = state.stamp_s - self.run.entered_s > deadline_s
-        if late:
-            self.fail("step_deadline", state, f"{self.run.phase.value} not done in {deadline_s:.1f} s" + (detail and f": {detail}"))
-        return late
+    def _late(self, state: RobotState) -> bool:
+        """Whether the step has missed its deadline, and failed by it. Steps whose end is the task's end look themselves."""
+        run, row = self.run, PHASES[self.run.phase]
+        waited_s = state.stamp_s - run.entered_s
+        if not row.late or waited_s <= getattr(self.config, row.deadline_field):
+            return False
+        width = f"width {state.gripper_width_m * 1e3:.1f} mm after {waited_s:.1f} s"
+        asked = f": {run.last_grip}" if run.last_grip else ""
+        self.fail(row.late, state, f"{run.phase.value} not done in {waited_s:.1f} s{asked}" if row.late == "step_deadline" else width)
+        return True
 
     def _then(self, state: RobotState, phase: Phase) -> Motion | None:
-        """Follow the path; go on to `phase` on arrival, fail when late."""
+        """Follow the path; go on to `phase` on arrival."""
         motion = self._follow(state)
         if self._arrived(state):
             self._enter(phase, state)
-        else:
-            self._late(state, self.config.move_deadline_s)
         return motion
 
     def _follow(self, state: RobotState, gripper_m: float | None = None) -> Motion:
