@@ -1,6 +1,7 @@
 # make run     the main job in simulation: sets everything up, clears the tray, prints a summary (ARGS="--cubes 8 --view")
 # make test    every test but the training ones
 # make bench   the benchmarks, to out/bench/
+# make dst HOURS=10   simulated robot hours against every fault, in virtual time (SEED=1 is the first)
 # make perception-model   trains the perception model anew (half an hour)
 SHELL := /bin/bash
 PYTHON ?= python3.11
@@ -19,7 +20,7 @@ PYTHONPATH_SOURCES := $(CURDIR):$(CURDIR)/policies:$(CURDIR)/firmware_bridge:$(C
 export STEADYHAND_SLOT := $(SLOT)
 export STEADYHAND_TRITON_VENV ?= $(abspath $(TRITON_VENV))
 
-.PHONY: run test test-fast test-train perception-model bench setup setup-train doctor clean distclean
+.PHONY: run test test-fast test-train perception-model bench dst setup setup-train doctor clean distclean
 
 run: setup
 	@$(VENV)/bin/steadyhand run $(ARGS)
@@ -49,6 +50,11 @@ perception-model: setup setup-train
 
 bench: setup
 	@$(PY) -m benchmarks $(ARGS)
+
+HOURS ?= 1
+SEED ?= 1
+dst: setup
+	@$(VENV)/bin/steadyhand dst --hours $(HOURS) --seed $(SEED)
 
 doctor:
 	@if [ -x $(VENV)/bin/steadyhand ]; then $(VENV)/bin/steadyhand doctor; else $(PYTHON) cli/steadyhand_cli/doctor.py; fi

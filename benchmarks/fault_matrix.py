@@ -2,7 +2,7 @@
 
 Each cell: bring the task into the phase, strike, measure at the controller's port and in the simulated plant, recover,
 compare process ids, judge by the table (`steadyhand_cli.injection.table`). Resumable: one line a cell in
-`out/bench/fault_matrix.jsonl`; cells that are there are not run again unless `--again` (all) or `--retry` (those not ok).
+`out/bench/fault_matrix.jsonl`; cells that are there are not run again unless `--again` (all) or `--retry` (not ok).
 A whole run takes hours: `nohup python -m benchmarks fault_matrix --retry &`. `--report` only writes what there is to
 `out/bench/fault_matrix.json` and the matrix into `docs/fault_matrix.md`. Emulated controller, simulated cell.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import common
 from steadyhand.errors import SteadyhandError
 from steadyhand_cli.injection import judge
-from steadyhand_cli.injection.table import PHASES, TABLE, Injection, Kind
+from steadyhand_cli.injection.table import MOTION_CRITICAL_S, PHASES, TABLE, Injection, Kind
 
 LOG = common.ROOT / "out" / "bench" / "fault_matrix.jsonl"
 DOCUMENT = common.ROOT / "docs" / "fault_matrix.md"
@@ -41,8 +41,9 @@ def run(args: argparse.Namespace) -> None:
     if args.again and not args.report:
         LOG.unlink(missing_ok=True)
     done = load(LOG)
-    wanted = [(f, p) for f in faults for p in phases if not args.report and ((f, p) not in done or args.retry and not done[f, p]["ok"])]
-    if wanted:
+    again = {cell for cell, record in done.items() if args.retry and not record["ok"]}
+    wanted = [(f, p) for f in faults for p in phases if (f, p) not in done or (f, p) in again]
+    if wanted and not args.report:
         with common.alone():
             _run_cells(wanted, args.seed)
     done = load(LOG)
@@ -81,12 +82,13 @@ def _run_cells(wanted: list[tuple[str, str]], seed: int) -> None:
                     fault, phase = left[0]
                     start = time.monotonic()
                     record = cells.run(TABLE[fault], phase)
-                    record |= {"wall_s": round(time.monotonic() - start, 1), "commit": common.commit(), "logs": folder.name,
-                               "scheduler": graph.watcher.state.scheduler if graph.watcher.state else ""}  # fmt: skip
+                    record |= {"wall_s": round(time.monotonic() - start, 1), "commit": common.commit(), "logs": folder.name}
+                    record["scheduler"] = graph.watcher.state.scheduler if graph.watcher.state else ""
                     _write(record)
                     left.pop(0)
                     failures = 0
-                    print(f"{fault} x {phase}: {'ok' if record['ok'] else record['problems']} ({record['wall_s']:.0f} s)", flush=True)
+                    said = "ok" if record["ok"] else record["problems"]
+                    print(f"{fault} x {phase}: {said} ({record['wall_s']:.0f} s)", flush=True)
                     if not record["recovered"]:
                         break  # the next cell deserves a sound graph
         except SteadyhandError as error:
@@ -107,7 +109,8 @@ def metrics(done: dict[tuple[str, str], dict]) -> dict:
     records = list(done.values())
     limits = {name: row.expect for name, row in TABLE.items()}
     moving = [r for r in records if r["disarmed"] and (r["speed_rad_s"] or 0.0) > 0.05 and r["decelerate_s"] is not None]
-    in_60 = [r["decelerate_s"] for r in moving if limits[r["injection"]].kind is Kind.STOP and limits[r["injection"]].within_s == 0.06]
+    critical = {n for n, e in limits.items() if e.kind is Kind.STOP and e.within_s == MOTION_CRITICAL_S}
+    in_60 = [r["decelerate_s"] for r in moving if r["injection"] in critical]
     return {
         "robot": "emulated controller, simulated cell", "faults": len({r["injection"] for r in records}),
         "phases": len({r["phase"] for r in records}), "cells": len(records), "cells_ok": sum(r["ok"] for r in records),

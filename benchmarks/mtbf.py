@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
-import inspect
-import json
 import multiprocessing
-import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from benchmarks import common
+from benchmarks._kept import Kept, identity
 from steadyhand.agent import Agent
 from steadyhand.executor import ExecutorConfig
 from steadyhand.task import Code
@@ -67,12 +64,6 @@ def mission(arm: str, seed: int) -> dict:
         "failed_steps": len(failures), "struck": [name for _, name in injector.struck],
         "at_failure": [] if cleared else injector.active(operating_s, ADJACENT_S),
     }
-
-
-def identity() -> str:
-    """Hash of table, cell and this file: missions of another one are not mixed in."""
-    text = "".join(inspect.getsource(m) for m in (mission_faults, kinematic_cell)) + Path(__file__).read_text()
-    return hashlib.sha256(f"{text}{common.commit().rstrip('+')}".encode()).hexdigest()[:16]
 
 
 def mtbf_s(missions: list[dict]) -> float:
@@ -133,29 +124,23 @@ def _missions(arm: str, seeds: range, workers: int) -> Iterator[dict]:
 
 
 def run(args: argparse.Namespace) -> None:
-    kept = Path(os.environ.get("STEADYHAND_OUT", common.ROOT / "out")) / "bench" / "mtbf-missions.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    mark, done = identity(), {arm: [] for arm in ARMS}
-    if kept.exists() and not args.fresh:
-        lines = [json.loads(line) for line in kept.read_text().splitlines() if line.endswith("}")]
-        for m in lines if lines and lines[0].get("identity") == mark else []:
-            if "arm" in m and m["seed"] == len(done[m["arm"]]):
-                done[m["arm"]].append(m)
+    kept, done = Kept("mtbf-missions", identity(mission_faults, kinematic_cell, sys.modules[__name__]), args.fresh), {arm: [] for arm in ARMS}
+    for m in kept.lines:
+        if m["seed"] == len(done[m["arm"]]):
+            done[m["arm"]].append(m)
     end_s = time.monotonic() + args.budget_s
-    with kept.open("w") as file:
-        file.write(json.dumps({"identity": mark}) + "\n")
-        file.writelines(json.dumps(m) + "\n" for arm in ARMS for m in done[arm])
-        for arm, missions in done.items():
-            failures = sum(m["failed"] for m in missions)
-            wanted = range(len(missions), args.missions if failures < args.failures else 0)
-            for m in _missions(arm, wanted, args.workers):
-                missions.append(m)
-                failures += m["failed"]
-                print(json.dumps(m), file=file, flush=True)
-                if len(missions) % 50 == 0:
-                    print(f"{arm}: {len(missions)} missions, {failures} failures, MTBF {mtbf_s(missions):.0f} s", flush=True)
-                if failures >= args.failures or time.monotonic() > end_s:
-                    break
+    for arm, missions in done.items():
+        failures = sum(m["failed"] for m in missions)
+        wanted = range(len(missions), args.missions if failures < args.failures else 0)
+        for m in _missions(arm, wanted, args.workers):
+            missions.append(m)
+            failures += m["failed"]
+            kept.add(m)
+            if len(missions) % 50 == 0:
+                print(f"{arm}: {len(missions)} missions, {failures} failures, MTBF {mtbf_s(missions):.0f} s", flush=True)
+            if failures >= args.failures or time.monotonic() > end_s:
+                break
+    kept.close()
     metrics = summary(done["recovering"], done["control"])
     metrics["complete"] = metrics["failures"] >= args.failures
     n = sum(len(missions) for missions in done.values())

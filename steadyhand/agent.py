@@ -466,15 +466,15 @@ class Agent:
         run, stamp = self._executor.run, self._state.stamp_s
         for failure in run.failures[failed:]:
             self._raise(failure.fault, stamp, f"{failure.phase}: {failure.detail}; next: {failure.recovery}")
+            if failure.recovery == "diagnose":
+                self._raise("repeated_failure", stamp, run.message)
+                self._report = diagnosis.report(run.failures, run.message, self._state, inputs.estimate, self.counters)
         if run.phase is before:
             return
         self._record("phase", stamp, phase=run.phase.value, before=before.value,
                      object_id=run.pick.object_id if run.pick else -1, detail=run.last_grip)
         if run.phase is Phase.BLIND:
             self._raise("perception_lost", stamp, inputs.estimate.reason if inputs.estimate else "no estimate")
-        if run.phase is Phase.DIAGNOSE:
-            self._raise("repeated_failure", stamp, run.message)
-            self._report = diagnosis.report(run.failures, run.message, self._state, inputs.estimate, self.counters)
 
     def _raise(self, name: str, stamp_s: float, detail: str = "") -> None:
         self._faults.append(faults.fault(name, stamp_s, detail))

@@ -85,7 +85,7 @@ class Estimator:
         self.faults: list[Fault] = []  # new since the last `take_faults`
         self._tracks: list[Track] = []
         self._next_id = 1
-        self._stamp_s = -math.inf
+        self._stamp_s, self._seq = -math.inf, -1
         self._observation_id = ""
         self._seen_s: float | None = None  # when the content of the newest good image was current
         self._content, self._same, self._good = b"", 1, 0
@@ -117,14 +117,15 @@ class Estimator:
         if not (math.isfinite(image.stamp_s) and math.isfinite(capture_age_s)):
             self._refuse("detection_invalid", now_s, f"image {image.image_seq}: stamp or age not finite")
             return
-        if image.stamp_s <= self._stamp_s:
+        if image.stamp_s <= self._stamp_s and image.image_seq <= self._seq:  # a clock set back leaves the sequence
             self._refuse("detection_out_of_order", now_s, f"image {image.image_seq} is not newer than the last one")
             return
-        self._stamp_s = image.stamp_s
+        self._stamp_s, self._seq = image.stamp_s, image.image_seq
         if self._frozen(image):
             self._refuse("camera_frozen", now_s, f"{self._same} images with identical content")
             return
-        self._seen_s = now_s - max(capture_age_s, 0.0)
+        seen_s = now_s - max(capture_age_s, 0.0)  # wrong for one image when a clock is set while it is under way:
+        self._seen_s = seen_s if self._seen_s is None else max(self._seen_s, seen_s)  # it makes nothing older
         self._observation_id = image.observation_id
         self._good += 1
         self._predict(now_s)

@@ -8,12 +8,17 @@ All times are the guard's stamps. The executor never stops the robot by itself d
 """
 from __future__ import annotations
 
+<<<<<<< HEAD
 from dataclasses import replace
+=======
+from dataclasses import dataclass, field, replace
+>>>>>>> origin/next
 
 import numpy as np
 
 from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
 from steadyhand.errors import KinematicsError
+<<<<<<< HEAD
 from steadyhand.phases import ExecutorConfig, Motion, Phase, Run
 from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import PERIOD_S
@@ -22,6 +27,57 @@ from steadyhand.task import Code, Failure
 from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState
 
 WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
+=======
+from steadyhand.phases import PHASES, POLICY_PHASES, ExecutorConfig, Phase
+from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig
+from steadyhand.policy_io import PERIOD_S, Target
+from steadyhand.recovery import Recovery
+from steadyhand.task import Code, Failure
+from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState, Skill
+
+
+WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a tick wants done: planned way-points, or a policy call, and a gripper opening when it shall change."""
+
+    waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
+    policy_target: Target | None = None
+    speed: float = 1.0  # the policy's time runs this fast: its velocities times this, its periods divided by it
+    gripper_m: float | None = None
+
+
+@dataclass
+class Run:
+    """Everything that changes while one task runs."""
+
+    phase: Phase = Phase.BACK_OFF
+    entered_s: float = 0.0
+    pick: PickPlan | None = None
+    place: PlacePlan | None = None  # set from the verified grasp to the verified release: an object is carried
+    path: trajectory.Trajectory | None = None
+    gripper_m: float | None = None  # the opening asked for last
+    after_back_off: Phase = Phase.HOME
+    tried: tuple[Recovery, ...] = ()
+    turn_next: bool = False
+    prefer: int | None = None
+    avoid: frozenset[int] = frozenset()
+    attempts: dict[int, int] = field(default_factory=dict)
+    placed: int = 0
+    consecutive: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
+    empty_since_s: float | None = None
+    steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
+    last_width_m: float = 0.0
+    last_grip: str = ""
+    speed: float = 1.0  # of the policy's time
+    grasp_z_m: float = 0.0
+    code: Code | None = None
+    message: str = ""
+>>>>>>> origin/next
 
 
 class Executor:
@@ -133,6 +189,8 @@ class Executor:
             phase = self.run.phase
             if phase is Phase.DONE:
                 break
+            if self._late(state):
+                continue
             try:
                 motion = getattr(self, f"_{phase.value}")(state, estimate) or self._follow(state)
             except KinematicsError as error:
@@ -212,7 +270,7 @@ class Executor:
     def _pick(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
         run = self.run
         self._follow_object(state, estimate)
-        if run.phase is not Phase.PICK or self._late(state, self.config.policy_deadline_s, run.last_grip):
+        if run.phase is not Phase.PICK:
             return None
         return Motion(policy_target=run.pick.target, gripper_m=self._grip(self.plan_config.opening_m))
 
@@ -228,8 +286,6 @@ class Executor:
         if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
             run.place = planner.plan_place(estimate, self.used_points)
             self._enter(Phase.LIFT, state)
-        elif elapsed > self.config.gripper_deadline_s:
-            self.fail("grasp_empty", state, f"width {state.gripper_width_m * 1e3:.1f} mm after closing")
         return motion
 
     def _lift(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -244,13 +300,9 @@ class Executor:
                 self._enter(Phase.PLACE, state)
             else:
                 self.fail("grasp_lost", state, f"width {state.gripper_width_m * 1e3:.1f} mm at height {z:.3f} m")
-            return None
-        self._late(state, self.config.move_deadline_s)
         return None
 
     def _place(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
-        if self._late(state, self.config.policy_deadline_s, self.run.last_grip):
-            return None
         return Motion(policy_target=self.run.place.target, gripper_m=self._grip(0.0))
 
     def _release(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -267,8 +319,6 @@ class Executor:
             run.place = None
             run.consecutive, run.tried, run.prefer, run.turn_next, run.avoid = 0, (), None, False, frozenset()
             self._enter(Phase.RETREAT, state)
-        elif state.stamp_s - run.entered_s > self.config.gripper_deadline_s:
-            self.fail("release_unverified", state, f"width {state.gripper_width_m * 1e3:.1f} mm after opening")
         return motion
 
     def _retreat(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -301,8 +351,9 @@ class Executor:
         return self._braking(state)
 
     def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
-        if self._still(state) and state.at_rest:
-            self._finish(self.run.code, self.run.message)
+        late = state.stamp_s - self.run.entered_s > self.config.rest_deadline_s
+        if late or self._still(state) and state.at_rest:
+            self._finish(self.run.code, self.run.message)  # the agent waits for rest, and says when it stays unknown
         return self._braking(state)
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -340,20 +391,31 @@ class Executor:
         if moved > self.config.target_moved_m:
             self.fail("target_moved", state, f"{moved * 1e3:.0f} mm from where it was chosen")
 
+<<<<<<< HEAD
     def _late(self, state: RobotState, deadline_s: float, detail: str = "") -> bool:
         late = state.stamp_s - self.run.entered_s > deadline_s
         if late:
             text = f"{self.run.phase.value} not done in {deadline_s:.1f} s"
             self.fail("step_deadline", state, f"{text}: {detail}" if detail else text)
         return late
+=======
+    def _late(self, state: RobotState) -> bool:
+        """Whether the step has missed its deadline, and failed by it. Steps whose end is the task's end look themselves."""
+        run, row = self.run, PHASES[self.run.phase]
+        waited_s = state.stamp_s - run.entered_s
+        if not row.late or waited_s <= getattr(self.config, row.deadline_field):
+            return False
+        width = f"width {state.gripper_width_m * 1e3:.1f} mm after {waited_s:.1f} s"
+        asked = f": {run.last_grip}" if run.last_grip else ""
+        self.fail(row.late, state, f"{run.phase.value} not done in {waited_s:.1f} s{asked}" if row.late == "step_deadline" else width)
+        return True
+>>>>>>> origin/next
 
     def _then(self, state: RobotState, phase: Phase) -> Motion | None:
-        """Follow the path; go on to `phase` on arrival, fail when late."""
+        """Follow the path; go on to `phase` on arrival."""
         motion = self._follow(state)
         if self._arrived(state):
             self._enter(phase, state)
-        else:
-            self._late(state, self.config.move_deadline_s)
         return motion
 
     def _follow(self, state: RobotState, gripper_m: float | None = None) -> Motion:

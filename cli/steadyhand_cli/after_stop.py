@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from steadyhand import cell, go_home, kinematics, skills
+from steadyhand import cell, go_home, kinematics, skills, trajectory
 from steadyhand.errors import RobotError
 from steadyhand.types import Mode, RobotState
 from steadyhand_cli.operate import print_refusal
@@ -17,6 +17,7 @@ PERIOD_S, WINDOW = 0.05, 10
 ARRIVED_RAD = 0.01
 REFUSALS = 4
 SLACK_S = 5.0
+DIVERGED_RAD, BRAKE_RAD_S2, PLANS = 0.03, 2.0, 5
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -40,15 +41,18 @@ def _home(args: argparse.Namespace) -> int:
         state = session.state
         legs = go_home.plan_home(state.q_commanded_rad, state.stamp_s + 0.1, config)
         print(f"going home in {len(legs)} leg(s), {sum(leg.duration_s for leg in legs):.1f} s", flush=True)
-        drive(session, legs)
+        drive(session, legs, config)
     print("home, disarmed")
     return 0
 
 
-def drive(session: ManualSession, legs: list) -> None:
-    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms or keeps refusing."""
-    end_s = legs[-1].start_s + legs[-1].duration_s
-    sent_s, refused, detail = float("-inf"), 0, ""
+def drive(session: ManualSession, legs: list, config: go_home.HomeConfig = go_home.HomeConfig()) -> None:
+    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms or keeps refusing.
+
+    When the arm is not where the path wants it (this process was held up, and the plan in force braked meanwhile), it is
+    brought to rest and the way is planned anew from there.
+    """
+    sent_s, refused, detail, braking, planned = float("-inf"), 0, "", None, 1
     while True:
         select.select([session.client], [], [], 0.05)
         state = session.poll()
@@ -61,13 +65,25 @@ def drive(session: ManualSession, legs: list) -> None:
             continue
         if state.mode is not Mode.ARMED_MANUAL:
             raise RobotError(f"stopped on the way: {'; '.join(state.causes)}")
-        if state.stamp_s > end_s and state.at_rest and np.abs(legs[-1].goal_q_rad - state.q_rad).max() < ARRIVED_RAD:
+        stamp_s, end_s = state.stamp_s, legs[-1].start_s + legs[-1].duration_s
+        if stamp_s > end_s and state.at_rest and np.abs(legs[-1].goal_q_rad - state.q_rad).max() < ARRIVED_RAD:
             return
-        if state.stamp_s > end_s + SLACK_S:
+        if stamp_s > end_s + SLACK_S:
             raise RobotError("not home in time: disarmed")
-        if state.stamp_s - sent_s >= 0.9 * PERIOD_S and state.stamp_s < end_s + PERIOD_S:
-            sent_s = state.stamp_s
-            session.send_waypoints(state, go_home.waypoints(legs, state.stamp_s, WINDOW, PERIOD_S), PERIOD_S)
+        wanted = go_home.waypoints(legs, stamp_s - PERIOD_S, 1, PERIOD_S)[0]  # where the path is now
+        if braking is None and np.abs(wanted - state.q_commanded_rad).max() > DIVERGED_RAD:
+            braking = trajectory.brake(stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, BRAKE_RAD_S2)
+        if braking is not None and braking.over(stamp_s) and state.at_rest:
+            planned += 1
+            if planned > PLANS:
+                raise RobotError("held up again and again on the way home: disarmed; is this machine too busy?")
+            braking, legs = None, go_home.plan_home(state.q_commanded_rad, stamp_s + 0.1, config)
+        if stamp_s - sent_s >= 0.9 * PERIOD_S and stamp_s < end_s + PERIOD_S:
+            sent_s = stamp_s
+            path = go_home.waypoints(legs, stamp_s, WINDOW, PERIOD_S)
+            if braking is not None:
+                path = braking.waypoints(stamp_s, WINDOW, PERIOD_S)
+            session.send_waypoints(state, path, PERIOD_S)
 
 
 def held(state: RobotState) -> str:

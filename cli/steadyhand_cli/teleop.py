@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with Terminal() as terminal, ManualSession("teleop") as session:
             teleop = Teleop(session, terminal, writer)
-            teleop.record()  # so that the mode before is known
+            session.on_state = lambda state: teleop.record()  # so that the mode before and its end are known
             reply = session.take_over() if args.command == "takeover" else session.take(args.mode)
             if not reply.ok:
                 return print_refusal(reply)
@@ -59,6 +59,7 @@ class Teleop:
 
     def run(self) -> int:
         """Until the person leaves (0) or the guard disarms (1)."""
+        self.session.on_state = None  # from here on with the command
         while True:
             select.select([self.session.client, self.terminal.fd], [], [], 0.05)
             now_s = time.monotonic()

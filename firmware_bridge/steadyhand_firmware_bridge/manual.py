@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import select
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ class ManualSession:
         self.client = GuardClient(name, folder=folder)
         self.name, self.folder = name, folder
         self.verdicts: list[types.Verdict] = []  # since the last `poll`
+        self.on_state: Callable[[types.RobotState], None] | None = None  # told of each new state, in waits too
         self._seq = -1
         self._replies: dict[str, Reply] = {}
         self._number = 0
@@ -72,7 +74,10 @@ class ManualSession:
         if state is None or state.seq == self._seq:
             return None
         self._seq = state.seq
-        return robot_state(state)
+        new = robot_state(state)
+        if self.on_state is not None:
+            self.on_state(new)
+        return new
 
     def wait(self, wanted, timeout_s: float, what: str) -> None:
         """Poll until `wanted()`; RobotError naming `what` after the limit."""

@@ -68,6 +68,7 @@ class KinematicCell:
     gripper_moves: bool = True  # false: jammed, no command takes effect
     ghosts: list[Cube] = field(default_factory=list)  # seen, but not there
     bias_m: np.ndarray = field(default_factory=lambda: np.zeros(2))  # of every detection, x and y
+    camera_clock_s: float = 0.0  # the camera's clock minus ours
     slips: int = 0  # so many grasps close on nothing
     refuse: str = ""  # reason with which every chunk is refused
     refuse_policy: str = ""  # reason with which the policy's chunks are refused
@@ -83,6 +84,7 @@ class KinematicCell:
         self.plan_source, self.plan_accepted_s, self.last_seq = "", 0.0, -1
         self.still_since_s, self.image_seq = self.now_s, 0
         self.next_image_s, self.estimate, self.estimated_s = self.now_s, None, -np.inf
+        self.stamped_with_s = self.camera_clock_s
         self.calls: list[tuple[float, PolicyRequest]] = []
         self.verdicts: list[Verdict] = []
         self.causes: tuple[str, ...] = ()
@@ -243,9 +245,12 @@ class KinematicCell:
                 xyz = cube.position_m + self.rng.normal(0, 0.0015, 3)
                 xyz[:2] += self.bias_m
                 seen.append(Detection(xyz, cube.yaw_rad + self.rng.normal(0, 0.03), 0.97, 0.002))
+            # the age on arrival is a difference of two clock readings: a clock set in between makes it wrong once
+            age_s = 0.02 + self.camera_clock_s - self.stamped_with_s
             self.estimator.on_detections(
-                Detections(self.now_s, self.image_seq, f"o{self.image_seq}", tuple(seen)), self.now_s, 0.02
+                Detections(self.now_s + self.stamped_with_s, self.image_seq, f"o{self.image_seq}", tuple(seen)), self.now_s, age_s
             )
+            self.stamped_with_s = self.camera_clock_s
         if image or self.now_s - self.estimated_s > ESTIMATE_S - 1e-9:
             self.estimate, self.estimated_s = self.estimator.estimate(self.now_s), self.now_s
 

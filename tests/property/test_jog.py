@@ -105,6 +105,16 @@ def test_towards_the_side_of_the_box_it_comes_to_rest_before_it_armed():
     assert UR5_LIMITS.tool_max_m[0] - 0.05 < x <= UR5_LIMITS.tool_max_m[0] or any("singularity" in s.status for s in steps)
 
 
+@pytest.mark.parametrize("values, axis", [((0, 0, -0.1, 0, 0, 0), 2), ((0, 0.1, 0, 0, 0, 0), 1)])
+def test_the_sides_of_the_box_are_approached_slower_and_slower_and_nothing_is_refused(values, axis):
+    rig = armed()
+    q, steps = drive(rig, values, 7.0)
+    at = kinematics.pose_base_link_tool(q[-1])[axis, 3]
+    side = UR5_LIMITS.tool_min_m[axis] if values[axis] < 0 else UR5_LIMITS.tool_max_m[axis]
+    assert rig.state.mode == "ARMED_MANUAL" and not rig.refused
+    assert abs(at - side) < 0.012 and any("near its limit" in s.status for s in steps)
+
+
 def test_a_singularity_slows_then_halts_and_is_left_freely():
     """Wrist: joint 4 towards zero aligns axes 4 and 6."""
     q = np.array(cell.HOME_Q_RAD)

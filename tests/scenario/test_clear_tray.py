@@ -143,6 +143,17 @@ def test_perception_lost_for_a_while():
     assert c.run(90.0).code is Code.OK and c.in_box() == 2
 
 
+@pytest.mark.parametrize("step_s", [-5.0, 5.0, 3600.0, -3600.0])
+def test_a_clock_that_is_set_changes_nothing(step_s):
+    c = started(2, 9)
+    until(c, "pick")
+    c.camera_clock_s += step_s
+    result = c.run(60.0)
+    assert result.code is Code.OK and c.in_box() == 2
+    assert result.statistics["failures"] == [] and "blind" not in c.phases
+    assert c.estimator.counters["detection_out_of_order"] == 0
+
+
 def test_a_blank_camera_places_nothing():
     c = FakeCell(scatter(3, 11), 11, camera_on=False)
     c.warm_up()

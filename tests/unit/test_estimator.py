@@ -176,12 +176,25 @@ def test_what_is_not_finite_is_refused(camera, spoilt):
     assert np.isfinite(camera.estimator.estimate(camera.now_s).objects[0].position_m).all()
 
 
-def test_an_image_that_was_old_on_arrival_counts_as_old(camera):
+def test_images_that_are_old_on_arrival_count_as_old(camera):
     camera.show((CENTRE, 0.0), images=5)
-    camera.now_s += PERIOD_S
-    image = Detections(100 + camera.now_s, 99, "late", ())
-    camera.estimator.on_detections(image, camera.now_s, capture_age_s=0.25)
+    for k in range(5):
+        camera.now_s += PERIOD_S
+        late = Detections(100 + camera.now_s - 0.25, 99 + k, "late", ())
+        camera.estimator.on_detections(late, camera.now_s, capture_age_s=0.25)
     assert camera.estimator.estimate(camera.now_s).mode is EstimateMode.DEGRADED
+    assert camera.estimator.estimate(camera.now_s).image_age_s == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("step_s", [-5.0, 5.0, 3600.0])
+def test_a_clock_set_while_an_image_is_under_way(camera, step_s):
+    camera.show((CENTRE, 0.0), images=5)
+    for k in range(10):
+        camera.now_s += PERIOD_S
+        image = Detections(100 + camera.now_s + step_s, 99 + k, "o", (Detection(CENTRE, 0.001 * k, 0.9, 0.002),))
+        camera.estimator.on_detections(image, camera.now_s, capture_age_s=max(step_s, 0.0) if k == 0 else 0.02)
+        assert camera.estimator.estimate(camera.now_s).mode is EstimateMode.NOMINAL
+    assert camera.estimator.estimate(camera.now_s).objects[0].age_s < 0.1
 
 
 def test_config_out_of_range_names_the_field():

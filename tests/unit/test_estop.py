@@ -186,6 +186,7 @@ def test_a_stop_is_sent_at_once_and_repeated_while_it_lasts():
     sent = []
     code, said = serve(["", "pressed", "pressed", "pressed", "pressed", "", ""], lambda s, r: sent.append((s, r)))
     assert sent[0] == ("estop:test", "pressed") and 2 <= sent.count(("estop:test", "pressed")) < 4
+    assert all(reason for _, reason in sent)  # a released button asks for nothing
     assert sent[-1] == ("estop:test", "the plug-in ends") and code == 0
     assert any("STOP: pressed" in s for s in said) and said[-1] == "estop:test: released"
 

@@ -49,6 +49,12 @@ def test_no_way_home_says_what_is_in_the_way():
         go_home.plan_home(at(0.5, -0.2, 0.03), 0.0, limits=narrow)
 
 
+def test_a_way_that_comes_too_close_is_no_way():
+    wide = dataclasses.replace(UR5_LIMITS, min_clearance_m=0.15)
+    with pytest.raises(go_home.NoWayHome, match="come within"):
+        go_home.plan_home(at(0.5, -0.2, 0.03), 0.0, limits=wide)
+
+
 # --- interventions ---
 
 

@@ -102,6 +102,8 @@ def test_the_loss_of_the_operator_in_command_stops(when):
         take(rig)
         sweep(rig, 0.3, "teach")
     rig.guard.forget("teach", rig.now_s)
+    rig.run(0.01)
+    assert rig.state.mode == "STOPPED"  # by the loss, not by the silence that follows
     rig.run(1.0)
     assert rig.state.mode == "STOPPED" and names(rig.state) == ["shell_lost"] and rig.state.at_rest
     assert rig.guard.commander == rig.shell

@@ -4,13 +4,14 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from steadyhand import faults, guard_state
 from steadyhand.errors import ConfigError
 from steadyhand_cli.injection import judge, proxy, table
 from steadyhand_cli.injection.flood import WHERE, flood
-from steadyhand_cli.injection.observer import RECORD, read, record, trace
+from steadyhand_cli.injection.observer import FIELDS, RECORD, read, record, setpoint_trace, trace
 from steadyhand_cli.injection.running import through_the_cable
 from steadyhand_cli.launch import launch_path
 from steadyhand_ros.launch_runner import read_launch
@@ -143,9 +144,23 @@ def test_records_of_the_port_come_back_since_a_time(tmp_path):
     path = tmp_path / "port.bin"
     assert len(read(path)) == 0 and len(read(path, 1.0)) == 0
     values = {"timestamp": 1.0, "target_qd": [0.5] * 6, "actual_qd": [0.4] * 6, "runtime_state": 2, "safety_mode": 1,
-              "robot_mode": 7, "input_int_register_24": 9, "output_int_register_24": 2}  # fmt: skip
+              "robot_mode": 7, "input_int_register_24": 9, "output_int_register_24": 2, "input_int_register_27": 5,
+              **{f"input_double_register_{i}": float(i) for i in range(24, 30)}}  # fmt: skip
+    assert set(values) == set(FIELDS)
     path.write_bytes(b"".join(record(float(t), values) for t in range(100)) + b"half")
     assert len(read(path)) == 100 and read(path, 42.0)["received_s"][0] == 42.0 and len(read(path, 99.5)) == 0
     rows = read(path, 97.5)
     assert rows["input_int_register_24"].tolist() == [9, 9] and RECORD.itemsize == len(record(0.0, values))
+    assert rows["setpoint"][0].tolist() == [24.0, 25.0, 26.0, 27.0, 28.0, 29.0]
     assert trace(rows).target_speed.tolist() == pytest.approx([0.5 * 6**0.5] * 2)
+
+
+def test_set_points_show_their_speed_whatever_their_timing():
+    """One doubled and one missed set-point, then the first braking one: only that one is slower."""
+    seq = np.array([1, 2, 3, 3, 5, 6, 7])
+    rows = np.zeros(len(seq), RECORD)
+    rows["received_s"], rows["input_int_register_27"] = 0.008 * np.arange(len(seq)), seq
+    rows["setpoint"][:, 0] = 0.004 * seq
+    rows["setpoint"][-1, 0] -= 4e-5
+    speeds = setpoint_trace(rows, 0.008).target_speed
+    assert speeds[:-1] == pytest.approx([0.5] * 4) and speeds[-1] == pytest.approx(0.495)

@@ -20,12 +20,13 @@ from steadyhand_cli.injection.running import RunningGraph
 from steadyhand_cli.injection.table import Act, AtRobot, Cable, Flood, Freeze, Load, Operator, Signal
 from steadyhand_firmware_bridge import operator
 
+SHORT_S = 0.04  # a freeze shorter than this is not left to the caller's turns
 MOVED_M = 0.045
 AWAY_M = (-0.6, -0.6)
 
 
 class Operators:
-    """What must be there before some acts: the operator's link, the operator's publisher and client."""
+    """What must be there before some acts: the operator's link, publisher and client, a flooder that stands by."""
 
     def __init__(self, graph: RunningGraph):
         from std_msgs.msg import String
@@ -38,10 +39,16 @@ class Operators:
         self.topic = node.create_publisher(String, "operator_stop", qos.COMMAND)
         self.service = node.create_client(Trigger, "stop")
         self.link: subprocess.Popen | None = None
+        self.flooder: subprocess.Popen | None = None
         self.goal = None  # the one that runs
 
     def prepare(self, graph: RunningGraph, act: Act) -> None:
-        """Before the phase: an operator takes control, or a subscriber is found."""
+        """Before the phase: an operator takes control, a subscriber is found, a flooder stands by."""
+        if isinstance(act, Flood):
+            words = (act.where, str(act.rate_hz), str(act.seconds), "wait")
+            self.flooder = graph.helper("-u", "-m", "steadyhand_cli.injection.flood", *words)
+            if not select.select([self.flooder.stdout], [], [], 15.0)[0]:
+                raise RobotError(f"the flood of {act.where} did not come up within 15 s")
         if not isinstance(act, Operator):
             return
         if act.how.startswith("link"):
@@ -69,12 +76,18 @@ class Operators:
             number = {"link_killed": signal.SIGKILL, "link_frozen": signal.SIGSTOP, "link_ended": signal.SIGTERM}[how]
             self.link.send_signal(number)
 
+    def flood(self) -> None:
+        """Let the flooder begin."""
+        self.flooder.stdin.write("\n")
+        self.flooder.stdin.flush()
+
     def release(self) -> None:
-        """No link outlives its cell."""
-        if self.link is not None and self.link.poll() is None:
-            self.link.kill()
-            self.link.wait(5.0)
-        self.link = None
+        """No link and no flood outlives its cell."""
+        for child in (self.link, self.flooder):
+            if child is not None and child.poll() is None:
+                child.kill()
+                child.wait(5.0)
+        self.link = self.flooder = None
 
 
 def perform(graph: RunningGraph, act: Act, operators: Operators) -> Iterator[float]:
@@ -96,12 +109,9 @@ def perform(graph: RunningGraph, act: Act, operators: Operators) -> Iterator[flo
             yield from _at_robot(graph, act)
         case Operator(how):
             yield from _once(lambda: operators.act(graph, how))
-        case Flood(where, rate_hz, seconds):
-            child = graph.helper("-u", "-m", "steadyhand_cli.injection.flood", where, str(rate_hz), str(seconds))
-            select.select([child.stdout], [], [], 10.0)
-            yield from _once(lambda: None)
-            yield from _for(seconds)
-            child.kill()
+        case Flood():
+            yield from _once(operators.flood)
+            yield from _for(act.seconds)
         case Load(seconds):
             children = [graph.helper("-c", "while True: pass") for _ in range(os.cpu_count() or 1)]
             yield from _once(lambda: None)
@@ -132,12 +142,16 @@ def _send(pid: int, number: int, group: bool) -> None:
 def _freeze(graph: RunningGraph, act: Freeze) -> Iterator[float]:
     pid, end_s = graph.pid(act.process), time.monotonic() + act.total_s
     while True:
-        yield from _once(lambda: _send(pid, signal.SIGSTOP, act.group))
-        if act.seconds < 0.02:
-            time.sleep(act.seconds)  # the caller's turns are longer than that
+        at_s = time.monotonic()
+        _send(pid, signal.SIGSTOP, act.group)
+        if act.seconds < SHORT_S:
+            time.sleep(act.seconds)
+            _send(pid, signal.SIGCONT, act.group)
+            yield at_s
         else:
+            yield at_s
             yield from _for(act.seconds)
-        _send(pid, signal.SIGCONT, act.group)
+            _send(pid, signal.SIGCONT, act.group)
         if time.monotonic() >= end_s:
             return
         yield from _for(act.every_s - act.seconds)

@@ -20,8 +20,12 @@ from steadyhand_cli.job import RESULT_NAMES
 PHASE_TIMEOUT_S = 60.0
 UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.5  # strike when the arm is this fast, or so long after the phase began
 WATCH_S = 1.2  # after the act, longer than the longest limit
+STATE_AGAIN_S = 6.0  # a guard that died speaks again within this
 RESULT_S = 12.0
-REPAIRS = ("unlock_protective_stop", "release_safeguard", "normal_mode", "release_freedrive", "camera_ok", "restore_feedback")
+GOAL_S = 20.0
+REPAIRS = (
+    "unlock_protective_stop", "release_safeguard", "normal_mode", "release_freedrive", "camera_ok", "restore_feedback",
+)  # fmt: skip
 
 
 class Cells:
@@ -75,24 +79,29 @@ class Cells:
         graph.until(lambda: self._state_of_controller() == ("RUNNING", "NORMAL"), 10.0, "the robot to be well")
 
     def _state_of_controller(self) -> tuple[str, str]:
-        self.graph.score.fault("unlock_protective_stop")  # refused for 5 s after the stop, as the pendant does
+        self.graph.score.fault("unlock_protective_stop")
         controller = self.graph.score.state()["controller"]
         return controller["robot_mode"], controller["safety_mode"]
 
     def _start(self):
         """A running goal. The agent hears of the arming a little later and says NOT_ARMED until then."""
-        graph, deadline = self.graph, time.monotonic() + 10.0
+        graph, deadline = self.graph, time.monotonic() + GOAL_S
         graph.watcher.monitor.allow_motion(True)
         while True:
-            goal = graph.session.send_goal("clear_tray")
-            end = time.monotonic() + 0.4
-            while not goal.done.is_set() and time.monotonic() < end:
+            try:
+                goal = graph.session.send_goal("clear_tray", timeout_s=1.0)
+                end = time.monotonic() + 0.4
+                while not goal.done.is_set() and time.monotonic() < end:
+                    graph.tick()
+                if not goal.done.is_set():
+                    self.operators.goal = goal
+                    return goal
+                said = f"{result_name(goal)} {goal.result.message if goal.result else ''}"
+            except RobotError as error:  # nobody there: an agent that died is not missed at once
+                said = str(error)
                 graph.tick()
-            if not goal.done.is_set():
-                self.operators.goal = goal
-                return goal
             if time.monotonic() > deadline:
-                raise RobotError(f"no goal runs: {result_name(goal)} {goal.result.message if goal.result else ''}")
+                raise RobotError(f"no goal runs: {said}")
 
     def _reach(self, goal, phase: str) -> bool:
         """Whether the goal comes into the phase; then the arm is well under way in it, or it has lasted a while."""
@@ -120,14 +129,16 @@ class Cells:
         act_s = next(course)
         seen = self._watch(course, act_s, injection)
         over_s, since_s = time.monotonic(), act_s
+        if injection.blind:
+            graph.score.close()  # that end may have died
         times, speed_after, moved = (math.nan,) * 3, 0.0, 0.0
         speed = onset.speed_at(graph.observer.trace(act_s - 0.1), act_s)
         if seen:
             if injection.blind:
-                since_s = graph.until(lambda: self._back_s(act_s), 10.0, "the controller's port to show something again")
-            graph.until(lambda: not math.isnan(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
+                since_s = graph.until(lambda: self._back_s(act_s), 10.0, "a sign of the controller")
+            graph.until(lambda: _number(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
             trace = graph.observer.trace(since_s)
-            detect = max((s.last_stop.get("received_s", math.nan) for s in seen), default=math.nan)
+            detect = max((s.last_stop["received_s"] for s in seen if s.last_stop), default=math.nan)
             times = (detect - act_s, onset.descent_s(trace, since_s) - since_s, onset.rest_s(trace, since_s) - since_s)
             moved = self._moved_meanwhile()
         result = self._end_goal(goal, injection)
@@ -136,7 +147,8 @@ class Cells:
             speed_after = float(after.max()) if len(after) else 0.0
         monitor.allow_motion(False)
         recover_s = self._recover()
-        changed = [n for n, pid in graph.supervisor.pids().items() if pids.get(n) != pid and n != process_of(injection.act)]
+        struck, after_pids = process_of(injection.act), graph.supervisor.pids()
+        changed = [name for name, pid in after_pids.items() if name != struck and pids.get(name) != pid]
         return judge.Measured(
             injection.name, phase, True, speed, *times, recover_s - over_s, bool(seen),
             tuple(sorted({c for s in seen for c in s.causes})), speed_after, moved, tuple(changed),
@@ -148,6 +160,8 @@ class Cells:
         graph, found, more = self.graph, {}, True
         deadline = act_s + WATCH_S
         while more or time.monotonic() < deadline:
+            waits = injection.expect.kind is Kind.STOP and not found and time.monotonic() < act_s + STATE_AGAIN_S
+            deadline = max(deadline, time.monotonic() + 0.1) if waits else deadline
             if more:
                 more = next(course, None) is not None
                 if not more:
@@ -190,7 +204,8 @@ class Cells:
             self._mend()
             started_s = time.monotonic()
             goal = self._start()
-            moves_s = graph.until(lambda: _number(onset.moves_s(graph.observer.trace(started_s), started_s)), 15.0, "motion")
+            trace = graph.observer.trace
+            moves_s = graph.until(lambda: _number(onset.moves_s(trace(started_s), started_s)), 15.0, "motion")
         except RobotError:
             return math.nan
         graph.session.cancel(goal)

@@ -1,4 +1,7 @@
-"""`python -m steadyhand_cli.injection.flood WHERE RATE SECONDS`: packets at a rate, from a process of its own."""
+"""`python -m steadyhand_cli.injection.flood WHERE RATE SECONDS [wait]`: packets at a rate, from a process of its own.
+
+Says "ready" when it can begin; with `wait` it begins when it is sent a line.
+"""
 from __future__ import annotations
 
 import itertools
@@ -96,13 +99,15 @@ WHERE: dict[str, Callable[[], Callable[[], None]]] = {
 }
 
 
-def flood(where: str, rate_hz: float, seconds: float) -> int:
+def flood(where: str, rate_hz: float, seconds: float, wait: bool = False) -> int:
     """Send for so long; how many were tried. ConfigError for an unknown place."""
     if where not in WHERE or not rate_hz > 0 or not seconds > 0:
         raise ConfigError(f"flood {where!r} at {rate_hz} /s for {seconds} s: known are {', '.join(WHERE)}")
     send = WHERE[where]()
+    print("ready", flush=True)
+    if wait:
+        sys.stdin.readline()
     begin, tried = time.monotonic(), 0
-    print("flooding", flush=True)
     while (elapsed := time.monotonic() - begin) < seconds:
         while tried < rate_hz * elapsed:
             send()
@@ -113,7 +118,7 @@ def flood(where: str, rate_hz: float, seconds: float) -> int:
 
 if __name__ == "__main__":
     try:
-        print(flood(sys.argv[1], float(sys.argv[2]), float(sys.argv[3])), flush=True)
+        print(flood(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), "wait" in sys.argv[4:]), flush=True)
     except OSError as error:  # what it flooded has gone
         print(error, flush=True)
     sys.exit(0)

@@ -81,7 +81,9 @@ def to_record(measured: Measured, found: list[str]) -> dict:
     return record | {"ok": not found, "problems": found}
 
 
-def markdown(records: Mapping[tuple[str, str], dict], injections: list[str], phases: tuple[str, ...], limits: Mapping[str, str]) -> str:
+def markdown(
+    records: Mapping[tuple[str, str], dict], injections: list[str], phases: tuple[str, ...], limits: Mapping[str, str]
+) -> str:
     """The matrix as a table: detect / decelerate / rest / recover; times in ms, recover in s."""
     lines = ["| fault | expected | " + " | ".join(phases) + " |", "|---|---|" + "---|" * len(phases)]
     for name in injections:
@@ -93,7 +95,8 @@ def markdown(records: Mapping[tuple[str, str], dict], injections: list[str], pha
 def _cell(record: dict | None) -> str:
     if record is None:
         return ""
-    times = [_ms(record["detect_s"]), _ms(record["decelerate_s"]) if (record["speed_rad_s"] or 0) > MOVING_RAD_S else "-"]
+    moved = (record["speed_rad_s"] or 0.0) > MOVING_RAD_S
+    times = [_ms(record["detect_s"]), _ms(record["decelerate_s"]) if moved else "-"]
     times += [_ms(record["rest_s"]), "-" if record["recover_s"] is None else f"{record['recover_s']:.1f}"]
     text = " / ".join(times) if record["disarmed"] else "goes on"
     return text if record["ok"] else f"**{text}** not ok"

@@ -5,9 +5,9 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Mapping
 
 from steadyhand.errors import RobotError
+from steadyhand_cli.injection import children
 from steadyhand_cli.injection.proxy import PORTS, WAYS
 
 ANSWER_S = 2.0
@@ -16,11 +16,11 @@ ANSWER_S = 2.0
 class Link:
     """Context manager. The guard's `--robot-ip` is `listen`, the controller's own address is `forward`."""
 
-    def __init__(self, listen: str, forward: str, environment: Mapping[str, str] | None = None):
+    def __init__(self, listen: str, forward: str):
         self.listen = listen
         self._process = subprocess.Popen(
             [sys.executable, "-m", "steadyhand_cli.injection.proxy", "--listen", listen, "--forward", forward],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
         self._answer(10.0)
 

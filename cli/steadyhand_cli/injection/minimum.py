@@ -31,7 +31,7 @@ def minimum_rest_s(
     lookahead_s: float = _PROGRAM.servo_lookahead_s,
     gain: float = _PROGRAM.servo_gain,
 ) -> float:
-    """Seconds from the first braking set-point to rest, from steady motion at `qd_rad_s` (6,). ConfigError for bad input."""
+    """Seconds from the first braking set-point to rest, from steady motion at `qd_rad_s` (6,); ConfigError."""
     qd = np.asarray(qd_rad_s, dtype=float)
     if qd.shape != (ur5.DOF,) or not np.isfinite(qd).all() or (np.abs(qd) > limits.qd_max_rad_s).any():
         raise ConfigError(f"qd_rad_s={qd_rad_s!r}: give 6 finite speeds within the limits")

@@ -21,6 +21,7 @@ from typing import BinaryIO
 import numpy as np
 
 from steadyhand.errors import RobotError
+from steadyhand_cli.injection import children
 from steadyhand_cli.injection.onset import Trace
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 
@@ -28,20 +29,23 @@ PRIORITY = 40  # SCHED_FIFO: above guard (20), nodes and controller (10); it sle
 RETRY_S = 0.05
 FIELDS = (
     "timestamp", "target_qd", "actual_qd", "runtime_state", "safety_mode", "robot_mode", "input_int_register_24",
-    "output_int_register_24",
+    "output_int_register_24", "input_int_register_27", *(f"input_double_register_{i}" for i in range(24, 30)),
 )  # fmt: skip
 RECORD = np.dtype([
     ("received_s", "f8"), ("timestamp", "f8"), ("target_qd", "f8", 6), ("actual_qd", "f8", 6), ("runtime_state", "i4"),
     ("safety_mode", "i4"), ("robot_mode", "i4"), ("input_int_register_24", "i4"), ("output_int_register_24", "i4"),
+    ("input_int_register_27", "i4"), ("setpoint", "f8", 6),
 ])  # fmt: skip
 
 
 def record(received_s: float, values: dict) -> bytes:
-    """One package as it is written."""
+    """One package as it is written; `setpoint` is what the guard sent last, as the controller holds it."""
     row = np.zeros(1, RECORD)
     row["received_s"] = received_s
-    for name in FIELDS:
-        row[name] = np.asarray(values[name]).astype(RECORD[name].base, casting="unsafe")
+    row["setpoint"] = [values[f"input_double_register_{i}"] for i in range(24, 30)]
+    for name in RECORD.names:
+        if name in values:
+            row[name] = np.asarray(values[name]).astype(RECORD[name].base, casting="unsafe")
     return row.tobytes()
 
 
@@ -49,7 +53,7 @@ def read(path: Path, since_s: float = -np.inf) -> np.ndarray:
     """Records (N,) of `RECORD` received since then. A record that is being written is left out."""
     count = path.stat().st_size // RECORD.itemsize if path.exists() else 0
     with path.open("rb") if count else contextlib.nullcontext() as file:
-        first = bisect.bisect_left(range(count), since_s, key=lambda i: _received_s(file, i)) if since_s > -np.inf else 0
+        first = bisect.bisect_left(range(count), since_s, key=lambda i: _received_s(file, i))
         if first >= count:
             return np.zeros(0, RECORD)
         file.seek(first * RECORD.itemsize)
@@ -66,16 +70,27 @@ def trace(rows: np.ndarray) -> Trace:
     return Trace(rows["received_s"].copy(), rows["target_qd"].copy(), rows["actual_qd"].copy())
 
 
+def setpoint_trace(rows: np.ndarray, period_s: float) -> Trace:
+    """Speeds of the set-points that came in, by their sequence numbers: a missed or doubled one is no change of speed.
+
+    The servo law smooths what a set-point begins; here its very first sign shows.
+    """
+    step = np.diff(rows["input_int_register_27"])
+    new = np.flatnonzero((step > 0) & (step < 10)) + 1
+    qd = (rows["setpoint"][new] - rows["setpoint"][new - 1]) / (step[new - 1] * period_s)[:, None]
+    return Trace(rows["received_s"][new].copy(), qd, rows["actual_qd"][new].copy())
+
+
 class Observer:
     """Context manager around the process. `scheduler` says what it got."""
 
-    def __init__(self, host: str, path: Path, environment: dict[str, str] | None = None):
+    def __init__(self, host: str, path: Path):
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "steadyhand_cli.injection.observer", "--host", host, "--file", str(path)],
-            stdout=subprocess.PIPE, text=True, env=environment,
+            stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
         if not select.select([self._process.stdout], [], [], 10.0)[0]:
             self.close()

@@ -1,8 +1,8 @@
 """A bad cable: stands between guard and controller and forwards bytes, or delays, drops, cuts and corrupts them.
 
-One selector, no threads, time as the operating system gives it. Each direction has its own `Trouble`; bytes leave in the
-order they came. `python -m steadyhand_cli.injection.proxy --listen A --forward B` serves the controller's ports and reads
-commands, one JSON object a line, from its standard input: {"port": 30004, "way": "to_robot", "trouble": {...}} or
+One selector, no threads, time as the operating system gives it. Each direction has its own `Trouble`; bytes leave in
+the order they came. `python -m steadyhand_cli.injection.proxy --listen A --forward B` serves the controller's ports and
+reads commands, one JSON object a line, from its standard input: {"port": 30004, "way": "to_robot", "trouble": {...}} or
 {"cut": PORT}; each is answered by one line. It ends when its input is closed.
 """
 from __future__ import annotations

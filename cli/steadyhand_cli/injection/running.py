@@ -11,6 +11,7 @@ from pathlib import Path
 
 from steadyhand.errors import ConfigError, RobotError
 from steadyhand.slot import current_slot
+from steadyhand_cli.injection import children
 from steadyhand_cli.injection.link import Link
 from steadyhand_cli.injection.observer import Observer
 from steadyhand_cli.launch import launch_path
@@ -36,15 +37,17 @@ def through_the_cable(specs: list[ProcessSpec], robot_host: str, cable_host: str
 class RunningGraph:
     """Context manager. Everything of it ends with it; every wait has a limit and keeps the supervisor going."""
 
-    def __init__(self, specs: list[ProcessSpec], folder: Path, ready_timeout_s: float = 60.0):
+    def __init__(self, specs: list[ProcessSpec], folder: Path, cable: bool = True, ready_timeout_s: float = 60.0):
+        """`cable`: the guard reaches its robot through a bad one; without, as the specs say."""
         self.slot, self.folder = current_slot(), folder
-        self.environment = child_environment(os.environ)
-        self.environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        self.environment = children.environment(child_environment(os.environ))
         self.cable_host = f"127.0.1.{self.slot.index + 1}"
         self.said: list[str] = []
         self.helpers: list[subprocess.Popen] = []
         self._ready_timeout_s = ready_timeout_s
-        specs = through_the_cable(specs, self.slot.robot_host, self.cable_host)
+        self._cable = cable
+        if cable:
+            specs = through_the_cable(specs, self.slot.robot_host, self.cable_host)
         self.supervisor = ProcessSupervisor(
             specs, lambda s: command_of(s, self.environment), self.environment, folder / "log", self.said.append
         )
@@ -61,9 +64,10 @@ class RunningGraph:
 
     def __enter__(self) -> RunningGraph:
         try:
-            self.link = Link(self.cable_host, self.slot.robot_host, self.environment)
+            if self._cable:
+                self.link = Link(self.cable_host, self.slot.robot_host)
             self.supervisor.start()
-            self.observer = Observer(self.slot.robot_host, self.folder / "port.bin", self.environment)
+            self.observer = Observer(self.slot.robot_host, self.folder / "port.bin")
             self.session, self.watcher, self.score = Session(), GuardWatcher(), ScoreClient()
             self.until(self.session.ready.is_set, self._ready_timeout_s, "the nodes to become active")
         except BaseException:
@@ -115,7 +119,7 @@ class RunningGraph:
     def helper(self, *command: str) -> subprocess.Popen:
         """A further process of this Python, which ends with the graph at the latest."""
         child = subprocess.Popen(
-            [sys.executable, *command], stdout=subprocess.PIPE, text=True, env=self.environment, stdin=subprocess.DEVNULL
+            [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
         )
         self.helpers = [c for c in self.helpers if c.poll() is None] + [child]
         return child
@@ -138,4 +142,4 @@ class RunningGraph:
             if time.monotonic() > deadline:
                 raise RobotError(f"cannot arm: {'; '.join(reasons)}")
             self.wait(0.2)
-        self.until(lambda: self.watcher.state is not None and self.watcher.state.mode.startswith("ARMED"), 2.0, "an armed state")
+        self.until(lambda: self.watcher.state and self.watcher.state.mode.startswith("ARMED"), 2.0, "an armed state")

@@ -1,7 +1,7 @@
 """THE table of injections: what is done to which process or link, and what must come of it. Written before it is tried.
 
-Every process of `launch/ur5.launch.xml` is killed and frozen, every link is cut, delayed, flooded or made to lie. Limits
-are those of the requirements: deceleration within 60 ms of the death of a motion-critical process or of a stop request,
+Every process of `launch/ur5.launch.xml` is killed and frozen, every link is cut, delayed, flooded or made to lie.
+Limits are those of the requirements: deceleration within 60 ms of the death of a motion-critical process or of a stop request,
 110 ms for the active command source, age plus prediction (0.5 s) for sight. A limit that depends on the arm moving
 is judged only where it moved; a fault that strikes at rest must leave it at rest.
 """
@@ -98,7 +98,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Flood:
-    """Packets at a rate to a socket, port or topic: command_socket, stop_socket, joint_chunk, input_heartbeat, rtde_port."""
+    """Packets at a rate to one place: command_socket, stop_socket, joint_chunk, input_heartbeat, rtde_port."""
 
     where: str
     rate_hz: float = 10_000.0
@@ -150,7 +150,8 @@ _ROWS = (
     Injection("guard_frozen", Freeze("guard", 0.5), _stop("loop_late", *_LOST), ("loop_late",)),
     Injection("guard_hiccups", Freeze("guard", 0.012, 0.1, 1.5), _goes_on("some set-points late")),
     Injection("guard_node_killed", Signal("guard_node"), _stop("shell_lost"), ("shell_lost", "disarmed")),
-    Injection("guard_node_frozen", Freeze("guard_node", 1.0), _stop("shell_lost", "input"), ("shell_lost", "guard_silent")),
+    Injection("guard_node_frozen", Freeze("guard_node", 1.0), _stop("shell_lost", "input"),
+              ("shell_lost", "guard_silent")),
     Injection("guard_node_hiccups", Freeze("guard_node", 0.015, 0.1, 1.5), _goes_on("states and chunks a little late")),
     Injection("agent_killed", Signal("agent_node"), _stop(*_SOURCE, within_s=COMMAND_SOURCE_S),
               ("command_source_silent", "input")),
@@ -158,7 +159,8 @@ _ROWS = (
               ("command_source_silent", "input")),
     Injection("agent_hiccups", Freeze("agent_node", 0.03, 0.15, 1.5), _goes_on("chunks late by less than a period")),
     Injection("estimator_killed", Signal("estimator_node"), _stop("input:estimator", within_s=INPUT_S), ("input",)),
-    Injection("estimator_frozen", Freeze("estimator_node", 1.5), _stop("input:estimator", within_s=INPUT_S), ("input",)),
+    Injection("estimator_frozen", Freeze("estimator_node", 1.5), _stop("input:estimator", within_s=INPUT_S),
+              ("input",)),
     Injection("perception_killed", Signal("perception_node"), _SIGHT, _SIGHT_COVERS),
     Injection("perception_frozen", Freeze("perception_node", 1.5), _SIGHT, _SIGHT_COVERS),
     Injection("perception_hiccups", Freeze("perception_node", 0.1, 0.3, 1.5), _goes_on("older images")),
@@ -178,13 +180,18 @@ _ROWS = (
     Injection("feedback_dropped", Cable(way="to_guard", trouble={"drop": True}), _stop(*_LOST), ("feedback_lost",)),
     Injection("setpoints_dropped", Cable(way="to_robot", trouble={"drop": True}), _stop(*_LOST), ("program_lost",)),
     Injection("cable_held_then_burst", Cable(trouble={"hold": True}), _stop(*_LOST), ("feedback_lost", "program_lost")),
-    Injection("setpoints_held_then_burst", Cable(way="to_robot", trouble={"hold": True}), _stop(*_LOST), ("program_lost",)),
+    Injection("setpoints_held_then_burst", Cable(way="to_robot", trouble={"hold": True}), _stop(*_LOST),
+              ("program_lost",)),
     Injection("cable_5_ms_late", Cable(trouble={"delay_s": 0.005}, seconds=1.5), _goes_on("10 ms more lag")),
-    Injection("cable_100_ms_late", Cable(trouble={"delay_s": 0.1}, seconds=1.0), _stop(*_LOST, "tracking"), ("feedback_lost",)),
-    Injection("feedback_truncated", Cable(way="to_guard", trouble={"truncate_bytes": 7}), _stop(*_LOST), ("robot_unreachable",)),
-    Injection("setpoint_truncated", Cable(way="to_robot", trouble={"truncate_bytes": 7}), _stop(*_LOST), ("robot_unreachable",)),
+    Injection("cable_100_ms_late", Cable(trouble={"delay_s": 0.1}, seconds=1.0), _stop(*_LOST, "tracking"),
+              ("feedback_lost",)),
+    Injection("feedback_truncated", Cable(way="to_guard", trouble={"truncate_bytes": 7}), _stop(*_LOST),
+              ("robot_unreachable",)),
+    Injection("setpoint_truncated", Cable(way="to_robot", trouble={"truncate_bytes": 7}), _stop(*_LOST),
+              ("robot_unreachable",)),
     Injection("feedback_corrupted", Cable(way="to_guard", trouble={"corrupt": 5}, seconds=1.0), EITHER, ("tracking",)),
-    Injection("setpoints_corrupted", Cable(way="to_robot", trouble={"corrupt": 5}, seconds=1.0), EITHER, ("program_lost",)),
+    Injection("setpoints_corrupted", Cable(way="to_robot", trouble={"corrupt": 5}, seconds=1.0), EITHER,
+              ("program_lost",)),
     Injection("dashboard_dropped", Cable((DASHBOARD,), trouble={"drop": True}, seconds=1.5),
               _goes_on("no second way to stop the program")),
     Injection("script_port_cut", Cable((SCRIPT,), cut=True), _goes_on()),
@@ -206,13 +213,16 @@ _ROWS = (
     Injection("stopped_at_the_pendant", AtRobot("stop_program"), _stop(*_LOST), ("program_lost",)),
     Injection("arm_pushed", AtRobot("push", {"fy_n": 250.0, "duration_s": 0.3}), EITHER, ("tracking",)),
     Injection("camera_off", AtRobot("camera_off", undo=("camera_ok",), seconds=1.5), _SIGHT, _SIGHT_COVERS),
-    Injection("camera_blank", AtRobot("camera_blank", undo=("camera_ok",), seconds=1.5), _SIGHT, (*_SIGHT_COVERS, "image_fault")),
+    Injection("camera_blank", AtRobot("camera_blank", undo=("camera_ok",), seconds=1.5), _SIGHT,
+              (*_SIGHT_COVERS, "image_fault")),
     Injection("camera_repeats", AtRobot("camera_freeze", undo=("camera_ok",), seconds=1.5),
               _stop("input:estimator", within_s=SIGHT_S + 0.1), (*_SIGHT_COVERS, "camera_frozen")),
-    Injection("object_moved", AtRobot("move_cube", target="moved"), _goes_on("looks again"), ("target_moved", "step_deadline")),
+    Injection("object_moved", AtRobot("move_cube", target="moved"), _goes_on("looks again"),
+              ("target_moved", "step_deadline")),
     Injection("object_taken", AtRobot("move_cube", target="taken"), _goes_on("looks again"),
               ("target_lost", "grasp_empty", "step_deadline")),
-    Injection("slippery_fingers", AtRobot("finger_friction", {"value": 0.0}, ("finger_friction",), 2.0, "", {"value": 1.2}),
+    Injection("slippery_fingers", AtRobot("finger_friction", {"value": 0.0},
+              ("finger_friction",), 2.0, "", {"value": 1.2}),
               _goes_on("tries again"),
               ("grasp_empty", "grasp_lost", "repeated_failure")),
     # ---- operator -------------------------------------------------------------------------------------------------
@@ -222,7 +232,8 @@ _ROWS = (
     Injection("disarmed", Operator("disarm"), _stop("disarmed"), ("disarmed",)),
     Injection("goal_cancelled", Operator("cancel"), _goes_on("the arm brakes; the guard stays armed")),
     Injection("operator_killed", Operator("link_killed"), _stop("operator_link"), ("operator_link",)),
-    Injection("operator_frozen", Operator("link_frozen"), _stop("operator_link", within_s=0.5 + 0.1), ("operator_link",)),
+    Injection("operator_frozen", Operator("link_frozen"), _stop("operator_link", within_s=0.5 + 0.1),
+              ("operator_link",)),
     Injection("operator_left", Operator("link_ended"), _goes_on()),
     # ---- floods and load ------------------------------------------------------------------------------------------
     Injection("flood_of_commands", Flood("command_socket"), _goes_on("the flooder waits")),

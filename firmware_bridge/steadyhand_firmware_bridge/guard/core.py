@@ -86,7 +86,7 @@ class Guard:
             self._controller_stamp_s, self._feedback_s = feedback.controller_stamp_s, feedback.stamp_s
         fresh = feedback is not None and now_s - self._feedback_s <= self.config.feedback_timeout_s
         if fresh:
-            self.rest.update(feedback.qd_rad_s, feedback.stamp_s)
+            self.rest.update(feedback.qd_rad_s, self._feedback_s)  # of a repeated one: no new measurement
         at_rest = self._at_rest(now_s)
         self._step(gs.Cycle(self._holding(feedback, fresh, now_s), at_rest, self._snapshot()), now_s)
         self._moments(feedback, now_s)

@@ -75,6 +75,8 @@ class Motion:
         """Why the arm does not follow what was sent `lag_s` ago; empty when it does."""
         if not self._sent:
             return ""
-        times = np.array([sample[0] for sample in self._sent])
-        verdict = gate.check_cycle(times, np.stack([s[1] for s in self._sent]), q_measured_rad, stamp_s, self._lag_s)
+        times_s, q_rad = zip(*self._sent)
+        verdict = gate.check_cycle(
+            np.array(times_s), np.concatenate(q_rad).reshape(-1, ur5.DOF), q_measured_rad, stamp_s, self._lag_s
+        )
         return verdict.detail

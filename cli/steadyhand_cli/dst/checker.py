@@ -1,0 +1,441 @@
+"""Judges a run from what passes on the wires: messages, answers, states, packages and ticks at the controller.
+
+Imports nothing of gate and guard; its limits are its own copies of the requirements. Each rule names the invariant that
+it watches (docs/design.md). Rules allow one control period where two parties look at different moments.
+"""
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
+from steadyhand.protocols import Command, Feedback
+from steadyhand_cli.dst.setpoints import SetpointChecker
+
+ARMED = frozenset({"ARMED_AUTO", "ARMED_MANUAL", "RECOVERING"})
+ASKED = {"auto": "ARMED_AUTO", "manual": "ARMED_MANUAL", "recover": "RECOVERING"}
+ALIVE_STATES = (1, 2)  # of the controller program: ready, servoing
+STREAMING = ("policy", "manual")
+FEEDBACK_LIMIT_S, SHELL_LIMIT_S, SOURCE_LIMIT_S, CHUNK_AGE_S = 0.040, 0.040, 0.100, 0.100
+REST_QD_RAD_S, REST_TIME_S, REST_LIMIT_S = 0.01, 0.1, 2.0
+BRAKE_S = 0.6  # longest path-consistent stop (0.5 s) and the cycles round it
+HALT_S = 0.25
+HEARTBEAT_TICKS = 5  # 40 ms at 125 Hz
+MOVING_RAD_S = 1e-3
+ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
+LOST_RAD = 0.15  # twice the widest tracking bound
+NOTHING = float("-inf")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken invariant: which, when on the monotonic clock, and what was seen."""
+
+    invariant: str
+    stamp_s: float
+    detail: str
+
+
+class Checker:
+    """Feed everything in order of time; read `violations`."""
+
+    def __init__(self, period_s: float, inputs: dict[str, float], gripper_max_m: float):
+        self.period_s, self.inputs, self.gripper_max_m = period_s, inputs, gripper_max_m
+        self.violations: list[Violation] = []
+        self.setpoints = SetpointChecker(period_s, self._report)
+        self.tokens: set[int] = set()
+        self.arms = self.stops = 0
+        self.running = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self.armed, self.mode, self.token = False, "STOPPED", 0
+        self.states: dict[int, float] = {}  # published: sequence -> stamp
+        self.last_state: State | None = None
+        self.asked: dict[str, bool] = {}  # verified requests since the last stop: mode -> rest was measured then
+        self.must_stop: str = ""
+        self.stop_s = NOTHING
+        self.silenced: str = ""
+        self.offered: dict[str, list[tuple[bool, Chunk]]] = {}
+        self.chunk_since_arming = False
+        self.last_chunk_seq, self.source, self.accepted_s = -1, "", NOTHING
+        self.beats: dict[str, tuple[float, bool]] = {}
+        self.commander_s = NOTHING
+        self.has_commander = False
+        self.measured: Feedback | None = None
+        self.news_s = self.controller_s = NOTHING
+        self.still_since_s: float | None = None
+        self.halt_since_s: float | None = None
+        self.gripper: Gripper | None = None
+        self.lost_cycles = 0
+        self.recent: deque[np.ndarray] = deque(maxlen=8)
+        self.speed_sum = 0.0
+        self.sequence = -1
+        self.setpoints.cut()
+
+    def _report(self, invariant: str, stamp_s: float, detail: str) -> None:
+        self.violations.append(Violation(invariant, stamp_s, detail))
+
+    # --- the process -----------------------------------------------------------------------------------------------
+    def guard_started(self, now_s: float) -> None:
+        """A new process: it may assume nothing."""
+        self._reset()
+        self.running = True
+
+    def guard_gone(self, now_s: float) -> None:
+        """Killed, or ended."""
+        self.running = False
+
+    def crashed(self, now_s: float, error: BaseException) -> None:
+        """An exception left the guard."""
+        self._report("I11", now_s, f"the guard raised {type(error).__name__}: {error}")
+
+    def late(self, now_s: float, late_s: float) -> None:
+        """The loop was held up for longer than the controller waits: it must not wake up into motion."""
+        self._must_stop(now_s, f"cycle {late_s * 1e3:.0f} ms late")
+        self.silenced = self.must_stop
+
+    def _must_stop(self, now_s: float, why: str) -> None:
+        self.asked = {}
+        if self.armed and not self.must_stop:
+            self.must_stop = why
+            self.stop_s = now_s
+            self.stops += 1
+
+    # --- messages in -----------------------------------------------------------------------------------------------
+    def stop(self, now_s: float) -> None:
+        """A stop request reached the guard."""
+        self._must_stop(now_s, "stop requested")
+
+    def commander_came(self, now_s: float) -> None:
+        """A connection was welcomed as the commander."""
+        if self.has_commander:
+            self._report("I3", now_s, "a second commander was welcomed")
+        self.has_commander, self.commander_s = True, now_s
+
+    def commander_gone(self, now_s: float) -> None:
+        """The commander's connection ended."""
+        self.has_commander = False
+        if self.armed:
+            self._must_stop(now_s, "commander gone")
+
+    def message(self, now_s: float, client: Any, message: Any) -> None:
+        """One message is about to be handled."""
+        if client.commander:
+            self.commander_s = now_s
+        match message:
+            case Heartbeat() if client.commander and message.name in self.inputs:
+                self.beats[message.name] = (now_s, message.ok)
+            case Stop():
+                self.stop(now_s)
+            case Chunk():
+                self.offered.setdefault(message.trace_id, []).append((client.commander, message))
+            case Gripper():
+                self.gripper = message if client.commander else None
+            case Arm() if message.mode == "disarm":
+                self._must_stop(now_s, "disarmed")
+            case Arm():
+                if message.credential == self.credential and not self.armed and message.mode in ASKED:
+                    self.asked[ASKED[message.mode]] = self.asked.get(ASKED[message.mode], False) or self._rest(now_s)
+
+    credential = ""  # set by who knows it
+
+    def feedback(self, measured: Feedback) -> None:
+        """A measurement reached the guard."""
+        self.measured = measured
+        if measured.controller_stamp_s == self.controller_s:
+            return
+        gap = measured.stamp_s - self.news_s > FEEDBACK_LIMIT_S
+        still = bool(np.abs(measured.qd_rad_s).max() < REST_QD_RAD_S)
+        if not still:
+            self.still_since_s = None
+        elif gap or self.still_since_s is None:
+            self.still_since_s = measured.stamp_s
+        self.controller_s, self.news_s = measured.controller_stamp_s, measured.stamp_s
+
+    def _rest(self, now_s: float) -> bool:
+        fresh = now_s - self.news_s <= FEEDBACK_LIMIT_S + 2 * self.period_s
+        return self.still_since_s is not None and fresh and self.news_s - self.still_since_s >= REST_TIME_S - 1e-3
+
+    # --- what the guard does ---------------------------------------------------------------------------------------
+    def answer(self, now_s: float, client: Any, message: Any) -> None:
+        """The guard answers a client."""
+        if isinstance(message, Verdict) and message.trace_id in self.offered:
+            commander, chunk = self.offered[message.trace_id][-1]
+            if message.accepted:
+                self._accepted(now_s, commander, chunk)
+            elif message.reason in ("expired", "from_future") and 0.0 <= now_s - chunk.state_stamp_s <= CHUNK_AGE_S:
+                if "last way-point" not in message.detail:
+                    self._report("I3", now_s, f"refused by another clock: {message.detail}")
+            if len(self.offered) > 64:
+                self.offered.pop(next(iter(self.offered)))
+        elif isinstance(message, Reply) and message.ok and message.message.startswith("armed"):
+            if not (self.asked or self.armed):
+                self._report("I2", now_s, "armed without a verified request since the last stop")
+
+    def _accepted(self, now_s: float, commander: bool, chunk: Chunk) -> None:
+        age_s = now_s - chunk.state_stamp_s
+        q = np.asarray(chunk.q_rad, dtype=float)
+        wrong = [
+            what
+            for bad, what in (
+                (not commander, "sender is not the commander"),
+                (not self.armed, "not armed"),
+                (bool(self.must_stop), f"after a stop ({self.must_stop})"),
+                (chunk.token != self.token, f"token {chunk.token}, arming has {self.token}"),
+                (not -1e-9 <= age_s <= CHUNK_AGE_S + 1e-9, f"answers a state {age_s * 1e3:.0f} ms old"),
+                (self.states.get(chunk.state_seq) != chunk.state_stamp_s, "answers no state that was published"),
+                (chunk.state_seq <= self.last_chunk_seq, f"sequence {chunk.state_seq} after {self.last_chunk_seq}"),
+                (q.ndim != 2 or q.shape[1] != 6 or not np.isfinite(q).all(), "way-points not finite or of wrong shape"),
+                (chunk.source == "policy" and self.mode != "ARMED_AUTO", f"policy in {self.mode}"),
+                (self.last_state is not None and chunk.joint_names != self.joint_names, "joint names"),
+            )
+            if bad
+        ]
+        for what in wrong:
+            self._report("I3", now_s, f"chunk accepted: {what}")
+        self.last_chunk_seq, self.source, self.accepted_s = chunk.state_seq, chunk.source, now_s
+        self.chunk_since_arming = True
+
+    joint_names = [
+        "shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint",
+    ]  # fmt: skip
+
+    def gripper_written(self, now_s: float, width_m: float) -> None:
+        """The guard wrote the gripper's outputs."""
+        order = self.gripper
+        if order is None or order.width_m != width_m:
+            self._report("I12", now_s, "gripper written without an order of the commander")
+        elif not self.armed or self.must_stop or order.token != self.token:
+            self._report("I12", now_s, f"gripper written by an order of token {order.token}, {self.mode}")
+        elif not 0.0 <= width_m <= self.gripper_max_m:
+            self._report("I4", now_s, f"gripper written with {width_m} m")
+        self.gripper = None
+
+    def cycle(self, now_s: float, state: State, package: tuple | None) -> None:
+        """One control cycle: what it published and what it sent."""
+        armed = state.mode in ARMED
+        self._order(now_s, state)
+        if armed and not self.armed:
+            self._on_armed(now_s, state)
+        elif self.armed and not armed:
+            self._on_disarmed(now_s, state)
+        elif armed:
+            self._while_armed(now_s, state)
+        self.mode, self.token = state.mode, state.token
+        if state.at_rest and not self._rest(now_s):
+            self._report("I1", now_s, "rest is claimed but was not measured")
+        if package is None:
+            self.setpoints.cut()
+            self.halt_since_s = None
+            if armed:
+                self._sent_nothing(now_s)
+        else:
+            self._package(now_s, state, armed, *package)
+        if not armed and state.mode == "STOPPED" and not state.at_rest and now_s - self.stop_s > REST_LIMIT_S + 0.05:
+            if self.stop_s > NOTHING and not self.rest_seen:
+                self._report("I6", now_s, "no rest was measured for 2 s, and the guard does not say so")
+                self.rest_seen = True
+        self.rest_seen = self.rest_seen or state.at_rest or state.mode == "REST_UNKNOWN"
+        self.last_state = state
+
+    rest_seen = True
+
+    def _sent_nothing(self, now_s: float) -> None:
+        """The line refuses: allowed for three packages in a row."""
+        self.unsent += 1
+        if self.unsent > 3:
+            self._report("I5", now_s, "armed, but nothing goes out to the controller")
+
+    unsent = 0
+
+    def _order(self, now_s: float, state: State) -> None:
+        last = self.last_state
+        if last is not None and (state.seq <= last.seq or state.stamp_s <= last.stamp_s):
+            self._report("I3", now_s, f"state {state.seq} at {state.stamp_s:.3f} after {last.seq}")
+        self.states[state.seq] = state.stamp_s
+        if len(self.states) > 160:
+            for seq in list(self.states)[:64]:
+                del self.states[seq]
+
+    def _on_armed(self, now_s: float, state: State) -> None:
+        self.arms += 1
+        if state.mode not in self.asked:
+            self._report("I2", now_s, f"armed {state.mode} without a verified request for it since the last stop")
+        elif not self.asked[state.mode]:
+            self._report("I2", now_s, "armed although rest had not been measured when it was asked for")
+        if state.token in self.tokens:
+            self._report("I3", now_s, f"token {state.token} was used before")
+        self.tokens.add(state.token)
+        for cause in self._causes(now_s, state.mode, 0.0):
+            self._report("I2", now_s, f"armed although {cause}")
+        self.armed, self.must_stop, self.silenced, self.asked = True, "", "", {}
+        self.chunk_since_arming, self.last_chunk_seq, self.source = False, -1, ""
+        self.commander_s = max(self.commander_s, now_s)
+        self.lost_cycles = self.unsent = 0
+        self.first_due = True
+        self.recent.clear()
+        self.setpoints.cut()
+        if self.measured is not None:
+            self.setpoints.rest_at(self.measured.q_target_rad)
+
+    def _on_disarmed(self, now_s: float, state: State) -> None:
+        if not self.must_stop:
+            self.stop_s = now_s
+            self.stops += 1
+        if self._blind(now_s):
+            self.silenced = "no usable feedback"
+        self.armed, self.must_stop, self.rest_seen = False, "", False
+        self.gripper = None
+
+    def _causes(self, now_s: float, mode: str, grace_s: float) -> list[str]:
+        """What forbids this mode by the wires alone."""
+        f, found = self.measured, []
+        if f is None or now_s - self.news_s > FEEDBACK_LIMIT_S + grace_s:
+            return ["feedback is old"]
+        if f.safety_mode != 1 or f.robot_mode != 7 or f.freedrive:
+            found.append(f"robot mode {f.robot_mode}, safety mode {f.safety_mode}")
+        if not (np.isfinite(f.q_rad).all() and np.isfinite(f.qd_rad_s).all()):
+            found.append("feedback is not finite")
+        if f.program_token != (self.last_state.token if self.last_state else 0) or not f.program_running:
+            found.append("the controller runs another program, or none")
+        elif f.program_state not in ALIVE_STATES:
+            found.append(f"the program is in state {f.program_state}")
+        if mode == "ARMED_AUTO":
+            for name, limit_s in self.inputs.items():
+                beat_s, ok = self.beats.get(name, (NOTHING, False))
+                if now_s - beat_s > limit_s + grace_s or not ok:
+                    found.append(f"input {name} is silent or not well")
+        return found
+
+    def _blind(self, now_s: float) -> bool:
+        f = self.measured
+        old = f is None or now_s - self.news_s > FEEDBACK_LIMIT_S + self.period_s
+        return old or f.safety_mode not in (1, 2) or f.robot_mode != 7 or f.freedrive
+
+    def _while_armed(self, now_s: float, state: State) -> None:
+        if self.must_stop:
+            self._report("I1", now_s, f"still armed: {self.must_stop}")
+            self.must_stop = ""
+        if state.token != self.token:
+            self._report("I3", now_s, "the token changed while armed")
+        for cause in self._causes(now_s, state.mode, self.period_s):
+            self._report("I5" if "old" in cause or "silent" in cause else "I1", now_s, f"still armed although {cause}")
+        moving = self.setpoints.speed_rad_s > MOVING_RAD_S
+        if moving and now_s - self.commander_s > SHELL_LIMIT_S + self.period_s:
+            self._report("I5", now_s, "still armed: the commander is silent while the arm moves")
+        if moving and self.source in STREAMING and now_s - self.accepted_s > SOURCE_LIMIT_S + 2 * self.period_s:
+            self._report("I5", now_s, f"still armed: no chunk of {self.source} while the arm moves")
+        if not self.has_commander and moving:
+            self._report("I5", now_s, "still armed and moving without a commander")
+        if len(self.recent) == self.recent.maxlen and self.measured is not None:
+            off = np.abs(self.measured.q_rad - self.recent[0]).max()
+            self.lost_cycles = self.lost_cycles + 1 if off > LOST_RAD else 0
+            if self.lost_cycles == 3:
+                self._report("I4", now_s, f"still armed: the arm is {off:.3f} rad from what was commanded")
+
+    def _package(
+        self, now_s: float, state: State, armed: bool, command: int, token: int, seq: int, q: np.ndarray
+    ) -> None:
+        self.unsent = 0
+        if command == Command.HOLD and self.asked:
+            self.silenced = ""
+        if self.silenced:
+            self._report("I1", now_s, f"a package after silence was due ({self.silenced})")
+            self.silenced = ""
+        if seq <= self.sequence:
+            self._report("I3", now_s, f"package {seq} after {self.sequence}")
+        self.sequence = seq
+        if command != Command.HALT:
+            self.halt_since_s = None
+        if token != state.token:
+            self._report("I3", now_s, f"package with token {token}, arming has {state.token}")
+        if command == Command.SERVO:
+            self._servo(now_s, armed, q)
+            return
+        self.setpoints.cut()
+        self.recent.clear()
+        if command == Command.HOLD and not self.asked:
+            self._report("I1", now_s, "a heartbeat is sent while stopped")
+        elif command == Command.HOLD and self._blind(now_s):
+            self._report("I5", now_s, "a heartbeat is sent without feedback")
+        elif command == Command.HALT:
+            self.halt_since_s = now_s if self.halt_since_s is None else self.halt_since_s
+            if now_s - self.halt_since_s > HALT_S:
+                self._report("I1", now_s, "packages go on after the stop")
+            if armed:
+                self._report("I1", now_s, "halts while armed")
+
+    def _servo(self, now_s: float, armed: bool, q: np.ndarray) -> None:
+        sets = self.setpoints
+        if self.first_due and armed and self.measured is not None:
+            self.first_due = False
+            off = np.abs(q - self.measured.q_target_rad).max()
+            if not off <= 1e-9 or not np.abs(q - self.measured.q_rad).max() <= 0.02 + 1e-9:
+                self._report("I2", now_s, f"first set-point {off:.4f} rad from the controller's target")
+        before = self.speed_sum
+        sets.add(now_s, q, self.mode)
+        self.speed_sum = sets.speed_sum_rad_s
+        self.recent.append(q)
+        if armed and not self.chunk_since_arming and sets.speed_rad_s > 1e-9:
+            self._report("I2", now_s, "moves after arming without a chunk of this arming")
+            self.chunk_since_arming = True
+        if armed:
+            return
+        since_s = now_s - self.stop_s
+        if self._blind(now_s):
+            self._report("I1", now_s, "set-points go on without feedback, or after the robot's own stop")
+        rise = ONSET_RISE_RAD_S if since_s <= ONSET_S else RISE_RAD_S
+        if self.speed_sum > before + rise:
+            self._report("I1", now_s, f"commanded speed rose to {self.speed_sum:.3f} rad/s after the stop")
+        if since_s > BRAKE_S and self.speed_sum > 1e-9:
+            self._report("I1", now_s, f"still moving at {self.speed_sum:.3f} rad/s {since_s:.2f} s after the stop")
+            self.stop_s = now_s
+        if since_s > REST_LIMIT_S + 0.1:
+            self._report("I1", now_s, "set-points go on after the stop")
+            self.stop_s = now_s
+
+    def block(self, times_s: np.ndarray, first_seq: int, q_rad: np.ndarray) -> None:
+        """Cycles of which each sent one set-point, armed, with fresh feedback: (n,) times, (n, 6) set-points.
+
+        Package i has number first_seq + i; the state behind it has the next.
+        """
+        if not self.armed or self.must_stop or not self.has_commander:
+            self._report("I1", float(times_s[0]), "a block while not armed")
+        self.setpoints.add_block(times_s, q_rad, self.mode)
+        self.speed_sum = self.setpoints.speed_sum_rad_s
+        self.recent.extend(q_rad[-self.recent.maxlen:])
+        self.sequence = first_seq + len(q_rad) - 1
+        for k in range(max(0, len(q_rad) - 32), len(q_rad)):
+            self.states[first_seq + 1 + k] = float(times_s[k])
+        for seq in list(self.states)[:-64]:
+            del self.states[seq]
+        last_s = float(times_s[-1])
+        self.commander_s = last_s
+        for name in self.beats:
+            self.beats[name] = (last_s, True)
+
+    def feedback_block(self, newest: Feedback, still_since_s: float | None, stamp_s: float) -> None:
+        """After a block: the newest measurement, and since when the measured joints have been still."""
+        self.measured, self.still_since_s = newest, still_since_s
+        self.controller_s, self.news_s = newest.controller_stamp_s, stamp_s
+
+    # --- at the controller -----------------------------------------------------------------------------------------
+    def tick(self, now_s: float, arrived: bool, alive: bool, target_speed_rad_s: float) -> None:
+        """One cycle that the controller ran: a heartbeat came, the program obeys, the target's speed."""
+        if alive:
+            self.orphan_ticks = 0
+            self.silent_ticks = 0 if arrived else self.silent_ticks + 1
+            if self.silent_ticks == HEARTBEAT_TICKS:
+                self._report("I1", now_s, "the program obeys 40 ms after the last heartbeat")
+            return
+        self.silent_ticks = 0
+        self.orphan_ticks = self.orphan_ticks + 1 if target_speed_rad_s > REST_QD_RAD_S else 0
+        if self.orphan_ticks == 60:  # 3.1 rad/s at 8 rad/s2 takes 0.4 s
+            self._report("I1", now_s, "the controller's target still moves 0.48 s after its program ended")
+
+    first_due = False
+    orphan_ticks = silent_ticks = 0

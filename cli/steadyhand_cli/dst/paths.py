@@ -1,0 +1,61 @@
+"""Where the commander wants the arm: a chain of minimum-jerk moves through configurations of the cell's workspace."""
+from __future__ import annotations
+
+import functools
+import random
+
+import numpy as np
+
+from steadyhand import cell, kinematics
+from steadyhand.limits import UR5_LIMITS
+
+SPREAD_RAD = np.array([0.7, 0.35, 0.4, 0.5, 0.4, 0.9])
+MARGIN_M = 0.05
+PEAK_VELOCITY, PEAK_ACCELERATION = 1.875, 5.774  # of a minimum-jerk move of unit length and time
+
+
+@functools.lru_cache(maxsize=1)
+def pool() -> np.ndarray:
+    """(n, 6) configurations with the tool well within its box. The same in every run."""
+    rng = np.random.default_rng(20240)
+    q = cell.HOME_Q_RAD + rng.uniform(-1, 1, (1500, 6)) * SPREAD_RAD
+    tool = kinematics.pose_base_link_tool(q)[:, :3, 3]
+    low, high = UR5_LIMITS.tool_min_m + MARGIN_M, UR5_LIMITS.tool_max_m - MARGIN_M
+    low[2] = 0.15  # the wrist needs room over the table
+    return q[((tool > low) & (tool < high)).all(axis=1)]
+
+
+class Path:
+    """Defined for all times from `start_s`; extends itself as far as it is asked for."""
+
+    def __init__(self, start_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray, rng: random.Random, top_rad_s: float):
+        self._rng, self._top = rng, top_rad_s
+        self._moves: list[tuple[float, float, np.ndarray, np.ndarray, np.ndarray]] = []  # start, duration, q0, v0, q1
+        self._extend(start_s, np.asarray(q_rad, dtype=float), np.asarray(qd_rad_s, dtype=float))
+
+    def _extend(self, start_s: float, q0: np.ndarray, v0: np.ndarray) -> None:
+        goals = pool()
+        q1 = goals[self._rng.randrange(len(goals))]
+        if self._top < 0.2:  # slow modes go a little way only
+            q1 = q0 + 0.1 * (q1 - q0)
+        speed = self._top * self._rng.uniform(0.4, 1.0)
+        distance = float(np.abs(q1 - q0).max())
+        duration_s = max(PEAK_VELOCITY * distance / speed, (PEAK_ACCELERATION * distance / 4.0) ** 0.5, 0.5)
+        duration_s = max(duration_s, float(np.abs(v0).max()))
+        self._moves.append((start_s, duration_s, q0, v0 * duration_s, q1))
+
+    def waypoints(self, stamp_s: float, count: int, period_s: float) -> np.ndarray:
+        """(count, 6) at stamp_s + (k + 1) period_s."""
+        times_s = stamp_s + period_s * np.arange(1, count + 1)
+        while self._moves[-1][0] + self._moves[-1][1] < times_s[-1]:
+            start_s, duration_s, _, _, q1 = self._moves[-1]
+            self._extend(start_s + duration_s, q1, np.zeros(6))
+        while len(self._moves) > 1 and self._moves[1][0] < stamp_s:
+            del self._moves[0]
+        out = np.empty((count, 6))
+        for start_s, duration_s, q0, v, q1 in self._moves:
+            rows = times_s >= start_s
+            s = np.clip((times_s[rows] - start_s) / duration_s, 0.0, 1.0)[:, None]
+            d = q1 - q0
+            out[rows] = q0 + s * (v + s * s * (10 * d - 6 * v + s * (8 * v - 15 * d + s * (6 * d - 3 * v))))
+        return out

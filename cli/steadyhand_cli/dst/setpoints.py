@@ -1,0 +1,105 @@
+"""Set-points as they go out, by their differences alone: finite, range, speed, acceleration, jerk, tool box.
+
+Numbers are copies of docs/limits.md, not of the gate's objects; the forward kinematics is written out here again.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Q_MAX_RAD = np.array([2 * math.pi, 2 * math.pi, math.pi, 2 * math.pi, 2 * math.pi, 2 * math.pi])
+QD_MAX = np.full(6, math.pi)
+QDD_MAX = np.array([8.0, 8.0, 10.0, 16.0, 16.0, 16.0])
+QDDD_MAX = np.array([1000.0, 1000.0, 1250.0, 2000.0, 2000.0, 2000.0])
+TOOL_MIN_M, TOOL_MAX_M = np.array([0.15, -0.55, 0.015]), np.array([0.85, 0.60, 0.80])
+SLACK = 1e-6  # of rounding: a difference of third order divides rounding errors by the cube of the period
+TOOL_STRIDE = 8
+STOPPED = ("STOPPED", "REST_UNKNOWN")
+LIMITS = tuple(
+    (name, limit * (1 + SLACK)) for name, limit in (("velocity", QD_MAX), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX))
+)
+
+_A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
+_D = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
+_ALPHA = (1, 0, 0, 1, -1, 0)  # quarter turns
+_TOOL_M = 0.135
+
+
+def tool_position_m(q_rad: np.ndarray) -> np.ndarray:
+    """(n, 3) in base_link of (n, 6): Denavit-Hartenberg, from the tool back to the base."""
+    n = len(q_rad)
+    x, y, z = np.zeros(n), np.zeros(n), np.full(n, _TOOL_M)
+    for j in range(5, -1, -1):
+        c, s = np.cos(q_rad[:, j]), np.sin(q_rad[:, j])
+        if _ALPHA[j]:  # Rx(+-90 deg)
+            y, z = -_ALPHA[j] * z, _ALPHA[j] * y
+        x = x + _A[j]
+        x, y = c * x - s * y, s * x + c * y
+        z = z + _D[j]
+    return np.stack([-x, -y, z], axis=1)  # the controller's base is half a turn away
+
+
+class SetpointChecker:
+    """`add` one set-point per cycle, `cut` where the stream of them is interrupted."""
+
+    def __init__(self, period_s: float, report: Callable[[str, float, str], None]):
+        self.period_s, self._report = period_s, report
+        self.moving = 0  # set-points, armed, of more than 0.01 rad/s: robot hours are counted in these
+        self.cut()
+
+    def cut(self) -> None:
+        """The stream of set-points is interrupted: nothing is known about what comes next."""
+        self._history = np.empty((0, 6))
+        self._until_tool = 0
+        self.speed_rad_s = self.speed_sum_rad_s = 0.0
+
+    def rest_at(self, q_rad: np.ndarray) -> None:
+        """The next set-point continues standing at (6,)."""
+        self._history = np.repeat(q_rad[None], 3, axis=0)
+
+    def add(self, now_s: float, q_rad: np.ndarray, mode: str) -> None:
+        """One set-point (6,)."""
+        self.add_block(np.array([now_s]), q_rad[None], mode)
+
+    def add_block(self, times_s: np.ndarray, q_rad: np.ndarray, mode: str) -> None:
+        """Set-points (n, 6) of consecutive cycles."""
+        if not np.isfinite(q_rad).all():
+            return self._report("I4", float(times_s[0]), "a set-point is not finite")
+        points = np.concatenate([self._history, q_rad])
+        outside = np.abs(q_rad) > Q_MAX_RAD
+        if mode != "RECOVERING" and outside.any():
+            i = int(outside.any(axis=1).argmax())
+            self._report("I4", float(times_s[i]), "a set-point is outside the joints' range")
+        n, speeds, differences = len(q_rad), np.zeros((1, 6)), points
+        for name, limit in LIMITS:
+            differences = (differences[1:] - differences[:-1]) / self.period_s
+            newest = np.abs(differences[-n:])
+            if (newest > limit).any():
+                i, j = np.argwhere(newest > limit)[0]
+                stamp_s = float(times_s[i - len(newest)])
+                self._report("I4", stamp_s, f"{name} of joint {j}: {newest[i, j]:.2f}, limit {limit[j]:.6g}")
+            if name == "velocity" and len(newest):
+                speeds = newest
+        self._history = points[-3:]
+        if mode != "RECOVERING":
+            self._tool(times_s, q_rad)
+        greatest = speeds.max(axis=1)
+        if mode not in STOPPED:
+            self.moving += int((greatest > 0.01).sum())
+        self.speed_rad_s, self.speed_sum_rad_s = float(greatest[-1]), float(speeds[-1].sum())
+        return None
+
+    def _tool(self, times_s: np.ndarray, q_rad: np.ndarray) -> None:
+        if self._until_tool < len(q_rad):
+            rows = np.arange(self._until_tool, len(q_rad), TOOL_STRIDE)
+            tool = tool_position_m(q_rad[rows])
+            outside = ((tool < TOOL_MIN_M - 1e-9) | (tool > TOOL_MAX_M + 1e-9)).any(axis=1)
+            if outside.any():
+                i = int(outside.argmax())
+                where = np.round(tool[i], 3).tolist()
+                self._report("I4", float(times_s[rows[i]]), f"the tool is at {where} m, outside its box")
+            self._until_tool = int(rows[-1]) + TOOL_STRIDE - len(q_rad)
+        else:
+            self._until_tool -= len(q_rad)

@@ -1,0 +1,189 @@
+"""One simulated cell: virtual time, the event queue, and everything in it. `run` plays a schedule of injections."""
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from steadyhand import cell, ur5
+from steadyhand.guard_protocol import Heartbeat, Reply, State, Stop, Verdict
+from steadyhand_cli.dst import coast
+from steadyhand_cli.dst.actors import BEAT, INPUTS, Agent, Operator, Shell, spoilt
+from steadyhand_cli.dst.checker import Checker
+from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, Clock
+from steadyhand_cli.dst.host import CREDENTIAL, Client, Host
+from steadyhand_cli.dst.links import Link
+from steadyhand_cli.dst.plant import TARGET_SPEED
+from steadyhand_cli.dst.robot import SimRobot
+from steadyhand_firmware_bridge.guard.config import GuardConfig
+
+LINKS = ("agent-shell", "shell-guard", "guard-agent", "verdicts", "operator-stop", "operator-arm")
+STATE_LATENCY_S = 0.004
+FAST_RAD_S = 0.1
+
+
+class World:
+    """Everything of one episode. `blocks` off: each cycle is simulated, for comparison."""
+
+    def __init__(self, seed: int, blocks: bool = True):
+        self.seed, self.blocks = seed, blocks
+        self.clock = Clock(ur5.SERVO_PERIOD_CB3_S)
+        config = GuardConfig(inputs=INPUTS)
+        self.checker = Checker(self.clock.period_s, INPUTS, config.gripper_max_width_m)
+        self.checker.credential = CREDENTIAL
+        self.robot = SimRobot(self.clock, cell.HOME_Q_RAD, self.rng("robot"))
+        self.host = Host(self.clock, self.robot, self.checker, config, self.rng("host"), self._on_answer)
+        self.robot.command_gripper = self._gripper(self.robot.command_gripper)
+        self.links = {name: Link(name, self.rng(name), self.at, self.count) for name in LINKS}
+        self.agent, self.shell = Agent(self, self.rng("agent")), Shell(self)
+        self.operator = Operator(self, self.rng("operator"))
+        self.estimator_until_s = self.unwell_until_s = float("-inf")  # silent; says that it is not well
+        self.injected: Counter[str] = Counter()
+        self.fast = 0  # injections that struck above 0.1 rad/s
+        self.block_cycles = 0
+        self.busy_until_s = float("-inf")  # a disturbance that shows nowhere else
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+        self._stalled_view: State | None = None
+
+    def rng(self, name: str) -> random.Random:
+        """A stream of random numbers of its own."""
+        return random.Random(f"{self.seed}/{name}")
+
+    def at(self, time_s: float, act: Callable[[], None]) -> None:
+        """Do something then; at once (in this cycle) when it has passed."""
+        self._number += 1
+        heapq.heappush(self._events, (max(time_s, self.clock.now_s), self._number, act))
+
+    @property
+    def next_event_s(self) -> float:
+        """When something happens next that is not routine."""
+        return self._events[0][0] if self._events else float("inf")
+
+    def count(self, kind: str) -> None:
+        """A fault has struck."""
+        self.injected[kind] += 1
+        self.fast += self.fast_now
+
+    @property
+    def fast_now(self) -> bool:
+        """Armed, and commanded to move well."""
+        return self.checker.armed and self.checker.setpoints.speed_rad_s > FAST_RAD_S
+
+    # --- time ------------------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """Start all processes."""
+        self.host.start(self.clock.now_s)
+        self.shell.connect()
+        self.agent.start(self.clock.now_s)
+
+    def run_until(self, end_s: float) -> None:
+        """Cycle until then, or until something is wrong."""
+        while self.clock.now_s < end_s and not self.checker.violations:
+            self.cycle()
+
+    def cycle(self) -> None:
+        """One control cycle, or a block of undisturbed ones."""
+        if self.blocks:
+            count = coast.advance(self)
+            if count:
+                self.block_cycles += count
+                return
+        clock, host, robot = self.clock, self.host, self.robot
+        now_s = clock.now_s = clock.at(clock.cycle)
+        host.cycle(now_s)
+        guard = host.guard
+        armed = guard is not None and guard.state.armed
+        self.operator.watch(armed, now_s)
+        self._beats(now_s)
+        clock.cycle += 1
+        end_s = clock.at(clock.cycle)
+        events = self._events
+        while events and events[0][0] < end_s:
+            time_s, _, act = heapq.heappop(events)
+            clock.now_s = max(clock.now_s, time_s)
+            act()
+        k = robot.tick_count
+        robot.tick()
+        if k > robot.frozen_until:
+            program = robot.program
+            alive = program is not None and program.alive and robot.obeys
+            target_speed = 0.0 if alive else float(abs(robot.plant.x[TARGET_SPEED]).max())
+            self.checker.tick(now_s, robot.arrived_tick == k, alive, target_speed)
+        self._line_faults()
+        clock.now_s = end_s
+
+    def _beats(self, now_s: float) -> None:
+        """The heartbeats of all processes: routine, in every cycle."""
+        host, shell = self.host, self.shell
+        if not shell.well_now(now_s) or shell.client is None or self.links["shell-guard"].blocked(now_s):
+            return
+        self.clock.now_s = now_s + BEAT_AT_S
+        host.deliver(shell.client, BEAT, now_s + BEAT_AT_S)
+        if self.clock.cycle % BEAT_CYCLES == 0 and not self.links["agent-shell"].blocked(now_s):
+            self.clock.now_s = now_s + INPUT_AT_S
+            if self.agent.well_now(now_s):
+                host.deliver(shell.client, Heartbeat("agent", True), now_s + INPUT_AT_S)
+            if now_s > self.estimator_until_s:
+                well = now_s > self.unwell_until_s
+                host.deliver(shell.client, Heartbeat("estimator", well, "" if well else "lost"), now_s + INPUT_AT_S)
+
+    def _line_faults(self) -> None:
+        for name, line in (("guard-controller", self.robot.up), ("controller-guard", self.robot.down)):
+            for mode in sorted(line.hit & line.pending):
+                self.count(f"{name}:{mode}")
+            line.pending -= line.hit
+            line.hit.clear()
+
+    # --- messages --------------------------------------------------------------------------------------------------
+    def command(self, message: Any, now_s: float) -> None:
+        """From the agent, through the shell, to the guard."""
+        self.links["agent-shell"].send(message, now_s, self._relay)
+
+    def _relay(self, message: Any) -> None:
+        self.shell.relay(message)
+
+    def view(self, now_s: float) -> State | None:
+        """The newest state that has reached the agent."""
+        link = self.links["guard-agent"]
+        if link.blocked(now_s) or link._take("drop"):
+            return self._stalled_view
+        states = self.host.states
+        newest = (states[-1 - k] for k in range(min(4, len(states))))
+        state = next((s for s in newest if s.stamp_s <= now_s - STATE_LATENCY_S), None)
+        if state is None:
+            return self._stalled_view
+        if link._take("reorder") and len(states) > 12:
+            state = states[-12]
+        elif link._take("corrupt"):
+            return spoilt(state, link.rng)
+        elif link._take("duplicate") and self._stalled_view is not None:
+            state = self._stalled_view
+        self._stalled_view = state
+        return state
+
+    def stop(self, packet: Any = None) -> None:
+        """The operator's stop, over its own channel."""
+        stop = packet if packet is not None else Stop("operator")
+        self.links["operator-stop"].send(
+            stop, self.clock.now_s, lambda p: self.host.stop("operator", p, self.clock.now_s)
+        )
+
+    def _on_answer(self, client: Client, message: Any) -> None:
+        if isinstance(message, Verdict) and client is self.shell.client:
+            self.links["verdicts"].send(
+                message, self.clock.now_s, lambda m: self.agent.on_verdict(m) if isinstance(m, Verdict) else None
+            )
+        elif isinstance(message, Reply) and client is self.operator.client:
+            self.operator.on_reply(message)
+
+    def _gripper(self, write: Callable[[float], bool]) -> Callable[[float], bool]:
+        def watched(width_m: float) -> bool:
+            taken = write(width_m)
+            if taken:
+                self.checker.gripper_written(self.clock.now_s, width_m)
+            return taken
+
+        return watched

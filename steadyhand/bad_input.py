@@ -1,0 +1,51 @@
+"""Bad input by name: what is answered, and the tests that show it. Data only."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BadInput:
+    """One kind of bad input. `tests` are `file::function`."""
+
+    name: str
+    answer: str
+    tests: tuple[str, ...]
+
+
+_PROCESS = "tests/process/test_guard_process.py::"
+_CORE = "tests/unit/test_guard_core.py::"
+_BAD = "tests/property/test_bad_input.py::"
+
+ROWS = (
+    BadInput("flood of commands", "each sender has a budget per cycle; the rest waits in the kernel, newest chunk wins, counted",
+             (_PROCESS + "test_a_flood_neither_stops_the_loop_nor_delays_a_stop",
+              "tests/unit/test_guard_server.py::test_a_flood_waits_for_the_next_cycle")),
+    BadInput("flood of stops", "is one stop, counted", (
+        _PROCESS + "test_a_flood_of_stops_is_a_stop",
+        "tests/unit/test_guard_server.py::test_a_flood_of_stops_is_bounded_per_cycle_and_counted")),
+    BadInput("slow-drip sender", "a packet is whole or it is none: bytes that come one at a time are refused one at a time; a chunk "
+             "every now and then does not keep a moving arm alive", (
+                 _BAD + "test_a_slow_drip_of_bytes_is_refused_piece_by_piece",
+                 _BAD + "test_a_slow_drip_of_chunks_ends_at_rest")),
+    BadInput("second commander", "refused at its hello, each of its commands refused and counted", (
+        _PROCESS + "test_a_second_commander_is_refused_but_may_watch",
+        _CORE + "test_another_connection_than_the_commanders_is_refused")),
+    BadInput("clock steps of -5 s, +5 s, +1 h", "nothing decides by the wall clock; an image under way makes nothing older", (
+        "tests/scenario/test_clear_tray.py::test_a_clock_that_is_set_changes_nothing",
+        "tests/unit/test_estimator.py::test_a_clock_set_while_an_image_is_under_way",
+        _BAD + "test_a_set_wall_clock_changes_no_decision_of_the_guard",
+        "tests/unit/test_architecture.py::test_no_decision_by_the_wall_clock")),
+    BadInput("messages from before a restart", "foreign token, whatever they say", (
+        _PROCESS + "test_after_a_restart_the_old_token_moves_nothing",
+        "tests/scenario/test_agent.py::test_a_new_token_ends_the_goal_even_when_armed_again_at_once")),
+    BadInput("stop during arming", "the arming ends, its program is withdrawn; a late 'ready' arms nothing", (
+        _CORE + "test_a_stop_while_arming_ends_it",
+        _BAD + "test_a_stop_at_any_moment_of_arming_wins")),
+    BadInput("re-arm during a stop", "refused with the cause until rest is measured; the stop goes on", (
+        _BAD + "test_a_rearm_during_a_stop_is_refused_and_the_stop_goes_on",
+        "tests/property/test_guard_state.py::test_a_stop_under_way_is_never_weakened")),
+    BadInput("malformed, foreign, expired, unauthorised", "refused by name, counted; a million of them move nothing", (
+        "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves",
+        "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves_through_the_shell")),
+)

@@ -1,0 +1,76 @@
+"""Deterministic simulation testing: invariants hold, a seed is a run, faults strike, planted defects are found."""
+import os
+import time
+
+import pytest
+
+from steadyhand_cli.dst import campaign, defects, episode, faults
+from steadyhand_cli.dst.clock import START_S
+from steadyhand_cli.dst.world import World
+
+SECONDS = float(os.environ.get("STEADYHAND_DST_SECONDS", "40"))  # CI gives more
+HUNT_EPISODES, HUNT_LENGTH_S = 60, 120.0  # at most two robot hours for a defect
+NO_FAULT = {"agent begins to stream"}
+
+
+def test_every_invariant_holds_for_a_while():
+    end_s, totals = time.monotonic() + SECONDS, campaign.Totals()
+    first = int(time.time()) % 10**6  # other seeds each time; a failure names its own
+    for outcome in campaign.episodes(first, lambda _: time.monotonic() < end_s, totals):
+        assert outcome.ok, (f"steadyhand dst --seed {outcome.seed}", outcome.violations[:3])
+    assert totals.robot_s > 0 and totals.faults > 0
+    assert totals.fast > 0.5 * totals.faults or totals.faults < 50
+
+
+@pytest.mark.parametrize("seed", [11, 40])
+def test_a_seed_is_a_run(seed):
+    assert episode.run(seed, length_s=80.0) == episode.run(seed, length_s=80.0)
+
+
+def test_every_kind_strikes():
+    assert len(faults.TABLE) >= 40
+    spared = set(faults.TABLE) - NO_FAULT
+    for name in faults.TABLE:
+        world = World(5)
+        world.begin()
+        for k in range(4):
+            world.at(START_S + 2.0 + 2.5 * k, lambda k=k: faults.inject(world, name, f"{name}/{k}"))
+        world.run_until(START_S + 14.0)
+        assert not world.checker.violations, (name, world.checker.violations)
+        if world.injected[name]:
+            spared.discard(name)
+    assert spared == set()
+
+
+@pytest.mark.parametrize("name", sorted(defects.DEFECTS))
+def test_a_planted_defect_is_found(name):
+    with defects.planted(name):
+        for seed in range(1, HUNT_EPISODES + 1):
+            outcome = episode.run(seed, length_s=HUNT_LENGTH_S, every_s=episode.DENSE_S)
+            if not outcome.ok:
+                return
+    raise AssertionError(f"{name}: not found in {HUNT_EPISODES} episodes")
+
+
+def test_each_invariant_has_a_planted_defect():
+    assert len(defects.DEFECTS) >= 15
+    assert {"I1", "I2", "I3", "I4", "I5", "I6", "I11", "I12"} <= {d.breaks for d in defects.DEFECTS.values()}
+
+
+def test_a_defect_is_gone_when_it_is_taken_back():
+    with defects.planted("stop_opens_gripper"):
+        assert not episode.run(1, length_s=120.0, every_s=episode.DENSE_S).ok
+    assert episode.run(1, length_s=120.0, every_s=episode.DENSE_S).ok
+
+
+def test_a_failing_schedule_is_shrunk_to_what_matters():
+    with defects.planted("second_commander_accepted"):
+        for seed in range(1, HUNT_EPISODES):
+            whole = episode.schedule(seed, HUNT_LENGTH_S, episode.DENSE_S)
+            if episode.run(seed, whole, HUNT_LENGTH_S).ok:
+                continue
+            small = episode.shrink(seed, HUNT_LENGTH_S, episode.DENSE_S, budget=60)
+            assert 1 <= len(small) <= 3 < len(whole)
+            assert not episode.run(seed, small, HUNT_LENGTH_S).ok  # and it can be replayed
+            return
+    raise AssertionError("no failing seed")
