@@ -15,8 +15,8 @@ import numpy as np
 from steadyhand import diagnosis, faults, planner, policy_io, trajectory, ur5
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import KinematicsError
-from steadyhand.executor import Executor
-from steadyhand.phases import POLICY_PHASES, ExecutorConfig, Motion, Phase
+from steadyhand.executor import Executor, Motion
+from steadyhand.phases import POLICY_PHASES, ExecutorConfig, Phase
 from steadyhand.planner import PlannerConfig
 from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
 from steadyhand.single_step import SingleStep

@@ -8,32 +8,18 @@ All times are the guard's stamps. The executor never stops the robot by itself d
 """
 from __future__ import annotations
 
-<<<<<<< HEAD
-from dataclasses import replace
-=======
 from dataclasses import dataclass, field, replace
->>>>>>> origin/next
 
 import numpy as np
 
 from steadyhand import cell, kinematics, planner, recovery, skills, trajectory
 from steadyhand.errors import KinematicsError
-<<<<<<< HEAD
-from steadyhand.phases import ExecutorConfig, Motion, Phase, Run
-from steadyhand.planner import PlannerConfig
-from steadyhand.policy_io import PERIOD_S
-from steadyhand.recovery import Recovery
-from steadyhand.task import Code, Failure
-from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState
-
-WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
-=======
-from steadyhand.phases import PHASES, POLICY_PHASES, ExecutorConfig, Phase
+from steadyhand.phases import PHASES, ExecutorConfig, Phase
 from steadyhand.planner import PickPlan, PlacePlan, PlannerConfig
 from steadyhand.policy_io import PERIOD_S, Target
 from steadyhand.recovery import Recovery
 from steadyhand.task import Code, Failure
-from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState, Skill
+from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState
 
 
 WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
@@ -77,7 +63,6 @@ class Run:
     grasp_z_m: float = 0.0
     code: Code | None = None
     message: str = ""
->>>>>>> origin/next
 
 
 class Executor:
@@ -155,8 +140,7 @@ class Executor:
         run.consecutive += 1
         l3 = run.consecutive >= self.config.failures_max
         chosen = None if l3 else recovery.choose(name, carrying, run.tried)
-        following = chosen.value if chosen else "diagnose"
-        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, following))
+        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, chosen.value if chosen else "diagnose"))
         if l3:
             run.code = Code.POLICY_UNAVAILABLE if name == "policy_unavailable" else Code.L3_FAILURE
             run.message = f"{run.consecutive} consecutive failures, last: {name} in {run.phase.value} ({detail})"
@@ -214,7 +198,7 @@ class Executor:
             run.seen.add(estimate.observation_id)
         if len(run.seen) < 3:  # older ones may show the arm in the way
             if waited > self.config.observe_deadline_s:
-                self._finish(Code.PERCEPTION_LOST, f"no usable estimate in {waited:.1f} s: check camera and perception")
+                self._finish(Code.PERCEPTION_LOST, f"no usable estimate within {waited:.1f} s: check camera and perception")
             return None
         if self.max_objects and run.placed >= self.max_objects:
             self._finish(Code.OK, f"{run.placed} objects placed, as asked")
@@ -246,7 +230,7 @@ class Executor:
         tool = kinematics.pose_base_link_tool(state.q_rad)[:3, 3]
         plan, unreachable = planner.plan_pick(objects, tool, self.plan_config, prefer, run.avoid, run.turn_next)
         if plan is None:
-            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them to the tray's middle")
+            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them nearer to the tray's middle")
             return
         if old_m is None or np.linalg.norm(plan.target.position_m[:2] - old_m) > self.config.target_moved_m:
             run.tried = ()
@@ -280,7 +264,7 @@ class Executor:
             run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
         motion = self._follow(state, gripper_m=self._grip(0.0))
         elapsed = state.stamp_s - run.entered_s
-        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass a grasp's width
+        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass the width of a grasp
         run.last_width_m = state.gripper_width_m
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
         if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
@@ -346,8 +330,7 @@ class Executor:
         if estimate is not None and estimate.mode is not EstimateMode.LOST:
             self.fail("target_lost", state, "perception was lost and came back")
         elif state.stamp_s - self.run.entered_s > self.config.blind_limit_s:
-            limit = self.config.blind_limit_s
-            self._finish(Code.PERCEPTION_LOST, f"no estimate for {limit:.0f} s: check camera and perception")
+            self._finish(Code.PERCEPTION_LOST, f"no estimate for {self.config.blind_limit_s:.0f} s: check camera and perception")
         return self._braking(state)
 
     def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -391,14 +374,6 @@ class Executor:
         if moved > self.config.target_moved_m:
             self.fail("target_moved", state, f"{moved * 1e3:.0f} mm from where it was chosen")
 
-<<<<<<< HEAD
-    def _late(self, state: RobotState, deadline_s: float, detail: str = "") -> bool:
-        late = state.stamp_s - self.run.entered_s > deadline_s
-        if late:
-            text = f"{self.run.phase.value} not done in {deadline_s:.1f} s"
-            self.fail("step_deadline", state, f"{text}: {detail}" if detail else text)
-        return late
-=======
     def _late(self, state: RobotState) -> bool:
         """Whether the step has missed its deadline, and failed by it. Steps whose end is the task's end look themselves."""
         run, row = self.run, PHASES[self.run.phase]
@@ -409,7 +384,6 @@ class Executor:
         asked = f": {run.last_grip}" if run.last_grip else ""
         self.fail(row.late, state, f"{run.phase.value} not done in {waited_s:.1f} s{asked}" if row.late == "step_deadline" else width)
         return True
->>>>>>> origin/next
 
     def _then(self, state: RobotState, phase: Phase) -> Motion | None:
         """Follow the path; go on to `phase` on arrival."""
@@ -442,8 +416,8 @@ class Executor:
         pose = kinematics.pose_base_link_tool(state.q_commanded_rad)
         goal = np.array([*pose[:2, 3], max(z_m, float(pose[2, 3]))])
         yaw = float(np.arctan2(pose[1, 0], pose[0, 0]))
-        v, a = self.config.tool_velocity_m_s, self.config.tool_acceleration_m_s2
-        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, v, a)
+        c = self.config
+        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, c.tool_velocity_m_s, c.tool_acceleration_m_s2)
 
     def _joint_move(self, state: RobotState, goal_q_rad: np.ndarray) -> trajectory.Trajectory:
         c = self.config

@@ -1,19 +1,3 @@
-<<<<<<< HEAD
-"""Words of the executor: its phases, its configuration, and what changes while a task runs. Data only."""
-from __future__ import annotations
-
-import enum
-from dataclasses import dataclass, field
-
-import numpy as np
-
-from steadyhand import trajectory
-from steadyhand.config import check_ranges, described
-from steadyhand.planner import PickPlan, PlacePlan
-from steadyhand.policy_io import Target
-from steadyhand.recovery import Recovery
-from steadyhand.task import Code, Failure
-=======
 """The steps of a task, in one table: who controls, what is measured at the end, until when, and how it fails.
 
 Executor, documentation and tests read this table. Deadlines are fields of `ExecutorConfig`.
@@ -24,7 +8,6 @@ import enum
 from dataclasses import dataclass, fields
 
 from steadyhand.config import check_ranges, described
->>>>>>> origin/next
 
 
 class Phase(str, enum.Enum):
@@ -62,15 +45,6 @@ class ExecutorConfig:
     move_deadline_s: float = described(6.0, "deadline of a planned move", "s", 1.0, 60.0)
     gripper_deadline_s: float = described(1.5, "deadline of closing or opening", "s", 0.3, 10.0)
     observe_deadline_s: float = described(5.0, "longest wait for a usable estimate", "s", 0.5, 60.0)
-<<<<<<< HEAD
-    tray_empty_s: float = described(1.0, "seen empty for this long, the tray counts as empty", "s", 0.2, 10.0)
-    blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
-    target_age_max_s: float = described(1.5, "object hidden by the gripper during the approach", "s", 0.2, 5.0)
-    target_age_limit_s: float = described(6.0, "object unmeasured at all, back-off included", "s", 0.5, 30.0)
-    target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
-    arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
-    diverged_rad: float = described(0.15, "commanded distance from the path: planned anew", "rad", 0.02, 0.5)
-=======
     tray_empty_s: float = described(1.0, "the tray is seen empty for this long before it counts as empty", "s", 0.2, 10.0)
     blind_limit_s: float = described(5.0, "perception may come back within this", "s", 0.5, 60.0)
     rest_deadline_s: float = described(2.0, "rest is measured within this before a task is given up, or not waited for", "s", 0.5, 10.0)
@@ -79,7 +53,6 @@ class ExecutorConfig:
     target_moved_m: float = described(0.03, "an object this far from where it was chosen has moved", "m", 0.01, 0.2)
     arrived_rad: float = described(0.01, "measured distance at which a planned move has arrived", "rad", 0.001, 0.1)
     diverged_rad: float = described(0.15, "commanded distance from the path at which it is planned anew", "rad", 0.02, 0.5)
->>>>>>> origin/next
     degraded_speed: float = described(0.5, "share of the policy's speed while the estimate predicts", "", 0.5, 1.0)
     speed_slew_per_s: float = described(4.0, "fastest change of that share", "1/s", 0.5, 20.0)
     lift_z_m: float = described(0.16, "tool height after lifting", "m", 0.13, 0.4)
@@ -91,45 +64,6 @@ class ExecutorConfig:
 
 
 @dataclass(frozen=True)
-<<<<<<< HEAD
-class Motion:
-    """What a tick wants done: planned way-points, or a policy call, and a gripper opening when it shall change."""
-
-    waypoints_rad: np.ndarray | None = None  # (N, 6) at PERIOD_S from the state's stamp
-    policy_target: Target | None = None
-    speed: float = 1.0  # the policy's time runs this fast: its velocities times this, its periods divided by it
-    gripper_m: float | None = None
-
-
-@dataclass
-class Run:
-    """Everything that changes while one task runs."""
-
-    phase: Phase = Phase.BACK_OFF
-    entered_s: float = 0.0
-    pick: PickPlan | None = None
-    place: PlacePlan | None = None  # set from the verified grasp to the verified release: an object is carried
-    path: trajectory.Trajectory | None = None
-    gripper_m: float | None = None  # the opening asked for last
-    after_back_off: Phase = Phase.HOME
-    tried: tuple[Recovery, ...] = ()
-    turn_next: bool = False
-    prefer: int | None = None
-    avoid: frozenset[int] = frozenset()
-    attempts: dict[int, int] = field(default_factory=dict)
-    placed: int = 0
-    consecutive: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
-    empty_since_s: float | None = None
-    steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
-    last_width_m: float = 0.0
-    last_grip: str = ""
-    speed: float = 1.0  # of the policy's time
-    grasp_z_m: float = 0.0
-    code: Code | None = None
-    message: str = ""
-=======
 class PhaseRow:
     """One step. `deadline_field` is empty for DONE only; `late` is the fault of a missed deadline, empty when the task ends."""
 
@@ -175,4 +109,3 @@ _ROWS = (
     PhaseRow(Phase.DONE, "none", "none", "", "", (), "the agent waits for measured rest"),
 )
 PHASES: dict[Phase, PhaseRow] = {row.phase: row for row in _ROWS}
->>>>>>> origin/next
