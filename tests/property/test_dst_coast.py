@@ -41,7 +41,7 @@ def snapshot(world):
     return {
         "guard": memory(world.host.guard), "robot": memory(world.robot), "plant": world.robot.plant.x.tobytes(),
         "plan": memory(plan), "moving": world.checker.setpoints.moving, "state": memory(world.host.states[-1]),
-        "setpoints": memory(world.checker.setpoints._history), "injected": dict(world.injected),
+        "setpoints": memory(world.checker.setpoints), "injected": dict(world.injected),
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def test_every_invariant_holds_for_a_while():
     assert totals.fast > 0.5 * totals.faults or totals.faults < 50
 
 
-@pytest.mark.parametrize("seed", [11, 40])
+@pytest.mark.parametrize("seed", [11, 100])
 def test_a_seed_is_a_run(seed):
     assert episode.run(seed, length_s=80.0) == episode.run(seed, length_s=80.0)
 

@@ -11,7 +11,7 @@ from steadyhand import cell, ur5
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Verdict
 from steadyhand_cli.dst.checker import ARMED
 from steadyhand_cli.dst.host import CREDENTIAL, Client
-from steadyhand_cli.dst.paths import Path
+from steadyhand_cli.dst.paths import Path, low_over_tray
 
 if TYPE_CHECKING:
     from steadyhand_cli.dst.world import World
@@ -44,8 +44,14 @@ class Agent:
         """Whether it runs."""
         return self.alive and now_s > self.frozen_until_s
 
+    def frozen(self, now_s: float) -> bool:
+        """Whether the process is stopped, or gone."""
+        return not self.well_now(now_s)
+
     def kill(self) -> None:
         """All that it knew is gone."""
+        if self.world.mission is not None:
+            self.world.mission.drop()
         self.alive, self.path, self.token, self._awaited = False, None, 0, ""
         self._wake += 1
 
@@ -62,8 +68,8 @@ class Agent:
 
     def _act(self) -> None:
         now_s = self.world.clock.now_s
-        if not self.alive:
-            return
+        if not self.alive or self.world.mission is not None:
+            return None
         if now_s <= self.frozen_until_s:
             return self.wake_at(self.frozen_until_s + 0.001)
         state = self.world.view(now_s)
@@ -73,6 +79,15 @@ class Agent:
         if state.token != self.token:
             self.token, self.path, self._refused = state.token, None, 0
             self._choose(state.mode)
+        if self.world.mission_due and state.mode == "ARMED_AUTO":
+            if state.at_rest and np.abs(np.array(state.q_commanded_rad) - low_over_tray()).max() < 0.02:
+                self.path = self.accepted = None
+                return self.world.begin_mission()
+            if self.path is None or self.path.goal_rad is None:  # that agent begins low over the tray
+                self.streaming = 0
+                self.path = Path(
+                    state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, 1.2, low_over_tray()
+                )
         if self.path is None:
             top = 0.05 if state.mode == "RECOVERING" else self.rng.choice([0.6, 1.0, 1.4, 1.8])
             self.path = Path(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, top)
@@ -108,8 +123,12 @@ class Agent:
     def on_verdict(self, verdict: Verdict) -> None:
         """The shell passed a verdict on."""
         now_s = self.world.clock.now_s
-        if not self.well_now(now_s) or verdict.trace_id != self._awaited:
-            return
+        if not self.well_now(now_s):
+            return None
+        if self.world.mission is not None:
+            return self.world.mission.on_verdict(verdict)
+        if verdict.trace_id != self._awaited:
+            return None
         if not verdict.accepted:
             self._refused += 1
             if self._refused >= 2 or verdict.reason not in ("expired", "flood", "out_of_order"):
@@ -122,7 +141,7 @@ class Agent:
         if not self.streaming:
             if self.rng.random() < 0.02:
                 self._choose("ARMED_AUTO" if self._source == "policy" else "RECOVERING")
-            self.wake_at(now_s + self.rng.uniform(4.0, 5.6))
+            self.wake_at(now_s + (self.rng.uniform(4.0, 5.6) if not self.world.mission_due else 0.3))
         return None
 
 

@@ -45,7 +45,7 @@ class Checker:
     def __init__(self, period_s: float, inputs: dict[str, float], gripper_max_m: float):
         self.period_s, self.inputs, self.gripper_max_m = period_s, inputs, gripper_max_m
         self.violations: list[Violation] = []
-        self.setpoints = SetpointChecker(period_s, self._report)
+        self.setpoints = SetpointChecker(period_s, self.report)
         self.tokens: set[int] = set()
         self.arms = self.stops = 0
         self.running = False
@@ -76,7 +76,8 @@ class Checker:
         self.sequence = -1
         self.setpoints.cut()
 
-    def _report(self, invariant: str, stamp_s: float, detail: str) -> None:
+    def report(self, invariant: str, stamp_s: float, detail: str) -> None:
+        """Something is broken."""
         self.violations.append(Violation(invariant, stamp_s, detail))
 
     # --- the process -----------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Checker:
 
     def crashed(self, now_s: float, error: BaseException) -> None:
         """An exception left the guard."""
-        self._report("I11", now_s, f"the guard raised {type(error).__name__}: {error}")
+        self.report("I11", now_s, f"the guard raised {type(error).__name__}: {error}")
 
     def late(self, now_s: float, late_s: float) -> None:
         """The loop was held up for longer than the controller waits: it must not wake up into motion."""
@@ -113,7 +114,7 @@ class Checker:
     def commander_came(self, now_s: float) -> None:
         """A connection was welcomed as the commander."""
         if self.has_commander:
-            self._report("I3", now_s, "a second commander was welcomed")
+            self.report("I3", now_s, "a second commander was welcomed")
         self.has_commander, self.commander_s = True, now_s
 
     def commander_gone(self, now_s: float) -> None:
@@ -169,12 +170,12 @@ class Checker:
                 self._accepted(now_s, commander, chunk)
             elif message.reason in ("expired", "from_future") and 0.0 <= now_s - chunk.state_stamp_s <= CHUNK_AGE_S:
                 if "last way-point" not in message.detail:
-                    self._report("I3", now_s, f"refused by another clock: {message.detail}")
+                    self.report("I3", now_s, f"refused by another clock: {message.detail}")
             if len(self.offered) > 64:
                 self.offered.pop(next(iter(self.offered)))
         elif isinstance(message, Reply) and message.ok and message.message.startswith("armed"):
             if not (self.asked or self.armed):
-                self._report("I2", now_s, "armed without a verified request since the last stop")
+                self.report("I2", now_s, "armed without a verified request since the last stop")
 
     def _accepted(self, now_s: float, commander: bool, chunk: Chunk) -> None:
         age_s = now_s - chunk.state_stamp_s
@@ -196,7 +197,7 @@ class Checker:
             if bad
         ]
         for what in wrong:
-            self._report("I3", now_s, f"chunk accepted: {what}")
+            self.report("I3", now_s, f"chunk accepted: {what}")
         self.last_chunk_seq, self.source, self.accepted_s = chunk.state_seq, chunk.source, now_s
         self.chunk_since_arming = True
 
@@ -208,11 +209,11 @@ class Checker:
         """The guard wrote the gripper's outputs."""
         order = self.gripper
         if order is None or order.width_m != width_m:
-            self._report("I12", now_s, "gripper written without an order of the commander")
+            self.report("I12", now_s, "gripper written without an order of the commander")
         elif not self.armed or self.must_stop or order.token != self.token:
-            self._report("I12", now_s, f"gripper written by an order of token {order.token}, {self.mode}")
+            self.report("I12", now_s, f"gripper written by an order of token {order.token}, {self.mode}")
         elif not 0.0 <= width_m <= self.gripper_max_m:
-            self._report("I4", now_s, f"gripper written with {width_m} m")
+            self.report("I4", now_s, f"gripper written with {width_m} m")
         self.gripper = None
 
     def cycle(self, now_s: float, state: State, package: tuple | None) -> None:
@@ -227,7 +228,7 @@ class Checker:
             self._while_armed(now_s, state)
         self.mode, self.token = state.mode, state.token
         if state.at_rest and not self._rest(now_s):
-            self._report("I1", now_s, "rest is claimed but was not measured")
+            self.report("I1", now_s, "rest is claimed but was not measured")
         if package is None:
             self.setpoints.cut()
             self.halt_since_s = None
@@ -237,7 +238,7 @@ class Checker:
             self._package(now_s, state, armed, *package)
         if not armed and state.mode == "STOPPED" and not state.at_rest and now_s - self.stop_s > REST_LIMIT_S + 0.05:
             if self.stop_s > NOTHING and not self.rest_seen:
-                self._report("I6", now_s, "no rest was measured for 2 s, and the guard does not say so")
+                self.report("I6", now_s, "no rest was measured for 2 s, and the guard does not say so")
                 self.rest_seen = True
         self.rest_seen = self.rest_seen or state.at_rest or state.mode == "REST_UNKNOWN"
         self.last_state = state
@@ -248,14 +249,14 @@ class Checker:
         """The line refuses: allowed for three packages in a row."""
         self.unsent += 1
         if self.unsent > 3:
-            self._report("I5", now_s, "armed, but nothing goes out to the controller")
+            self.report("I5", now_s, "armed, but nothing goes out to the controller")
 
     unsent = 0
 
     def _order(self, now_s: float, state: State) -> None:
         last = self.last_state
         if last is not None and (state.seq <= last.seq or state.stamp_s <= last.stamp_s):
-            self._report("I3", now_s, f"state {state.seq} at {state.stamp_s:.3f} after {last.seq}")
+            self.report("I3", now_s, f"state {state.seq} at {state.stamp_s:.3f} after {last.seq}")
         self.states[state.seq] = state.stamp_s
         if len(self.states) > 160:
             for seq in list(self.states)[:64]:
@@ -264,14 +265,14 @@ class Checker:
     def _on_armed(self, now_s: float, state: State) -> None:
         self.arms += 1
         if state.mode not in self.asked:
-            self._report("I2", now_s, f"armed {state.mode} without a verified request for it since the last stop")
+            self.report("I2", now_s, f"armed {state.mode} without a verified request for it since the last stop")
         elif not self.asked[state.mode]:
-            self._report("I2", now_s, "armed although rest had not been measured when it was asked for")
+            self.report("I2", now_s, "armed although rest had not been measured when it was asked for")
         if state.token in self.tokens:
-            self._report("I3", now_s, f"token {state.token} was used before")
+            self.report("I3", now_s, f"token {state.token} was used before")
         self.tokens.add(state.token)
         for cause in self._causes(now_s, state.mode, 0.0):
-            self._report("I2", now_s, f"armed although {cause}")
+            self.report("I2", now_s, f"armed although {cause}")
         self.armed, self.must_stop, self.silenced, self.asked = True, "", "", {}
         self.chunk_since_arming, self.last_chunk_seq, self.source = False, -1, ""
         self.commander_s = max(self.commander_s, now_s)
@@ -318,24 +319,24 @@ class Checker:
 
     def _while_armed(self, now_s: float, state: State) -> None:
         if self.must_stop:
-            self._report("I1", now_s, f"still armed: {self.must_stop}")
+            self.report("I1", now_s, f"still armed: {self.must_stop}")
             self.must_stop = ""
         if state.token != self.token:
-            self._report("I3", now_s, "the token changed while armed")
+            self.report("I3", now_s, "the token changed while armed")
         for cause in self._causes(now_s, state.mode, self.period_s):
-            self._report("I5" if "old" in cause or "silent" in cause else "I1", now_s, f"still armed although {cause}")
+            self.report("I5" if "old" in cause or "silent" in cause else "I1", now_s, f"still armed although {cause}")
         moving = self.setpoints.speed_rad_s > MOVING_RAD_S
         if moving and now_s - self.commander_s > SHELL_LIMIT_S + self.period_s:
-            self._report("I5", now_s, "still armed: the commander is silent while the arm moves")
+            self.report("I5", now_s, "still armed: the commander is silent while the arm moves")
         if moving and self.source in STREAMING and now_s - self.accepted_s > SOURCE_LIMIT_S + 2 * self.period_s:
-            self._report("I5", now_s, f"still armed: no chunk of {self.source} while the arm moves")
+            self.report("I5", now_s, f"still armed: no chunk of {self.source} while the arm moves")
         if not self.has_commander and moving:
-            self._report("I5", now_s, "still armed and moving without a commander")
+            self.report("I5", now_s, "still armed and moving without a commander")
         if len(self.recent) == self.recent.maxlen and self.measured is not None:
             off = np.abs(self.measured.q_rad - self.recent[0]).max()
             self.lost_cycles = self.lost_cycles + 1 if off > LOST_RAD else 0
             if self.lost_cycles == 3:
-                self._report("I4", now_s, f"still armed: the arm is {off:.3f} rad from what was commanded")
+                self.report("I4", now_s, f"still armed: the arm is {off:.3f} rad from what was commanded")
 
     def _package(
         self, now_s: float, state: State, armed: bool, command: int, token: int, seq: int, q: np.ndarray
@@ -344,30 +345,30 @@ class Checker:
         if command == Command.HOLD and self.asked:
             self.silenced = ""
         if self.silenced:
-            self._report("I1", now_s, f"a package after silence was due ({self.silenced})")
+            self.report("I1", now_s, f"a package after silence was due ({self.silenced})")
             self.silenced = ""
         if seq <= self.sequence:
-            self._report("I3", now_s, f"package {seq} after {self.sequence}")
+            self.report("I3", now_s, f"package {seq} after {self.sequence}")
         self.sequence = seq
         if command != Command.HALT:
             self.halt_since_s = None
         if token != state.token:
-            self._report("I3", now_s, f"package with token {token}, arming has {state.token}")
+            self.report("I3", now_s, f"package with token {token}, arming has {state.token}")
         if command == Command.SERVO:
             self._servo(now_s, armed, q)
             return
         self.setpoints.cut()
         self.recent.clear()
         if command == Command.HOLD and not self.asked:
-            self._report("I1", now_s, "a heartbeat is sent while stopped")
+            self.report("I1", now_s, "a heartbeat is sent while stopped")
         elif command == Command.HOLD and self._blind(now_s):
-            self._report("I5", now_s, "a heartbeat is sent without feedback")
+            self.report("I5", now_s, "a heartbeat is sent without feedback")
         elif command == Command.HALT:
             self.halt_since_s = now_s if self.halt_since_s is None else self.halt_since_s
             if now_s - self.halt_since_s > HALT_S:
-                self._report("I1", now_s, "packages go on after the stop")
+                self.report("I1", now_s, "packages go on after the stop")
             if armed:
-                self._report("I1", now_s, "halts while armed")
+                self.report("I1", now_s, "halts while armed")
 
     def _servo(self, now_s: float, armed: bool, q: np.ndarray) -> None:
         sets = self.setpoints
@@ -375,27 +376,27 @@ class Checker:
             self.first_due = False
             off = np.abs(q - self.measured.q_target_rad).max()
             if not off <= 1e-9 or not np.abs(q - self.measured.q_rad).max() <= 0.02 + 1e-9:
-                self._report("I2", now_s, f"first set-point {off:.4f} rad from the controller's target")
+                self.report("I2", now_s, f"first set-point {off:.4f} rad from the controller's target")
         before = self.speed_sum
         sets.add(now_s, q, self.mode)
         self.speed_sum = sets.speed_sum_rad_s
         self.recent.append(q)
         if armed and not self.chunk_since_arming and sets.speed_rad_s > 1e-9:
-            self._report("I2", now_s, "moves after arming without a chunk of this arming")
+            self.report("I2", now_s, "moves after arming without a chunk of this arming")
             self.chunk_since_arming = True
         if armed:
             return
         since_s = now_s - self.stop_s
         if self._blind(now_s):
-            self._report("I1", now_s, "set-points go on without feedback, or after the robot's own stop")
+            self.report("I1", now_s, "set-points go on without feedback, or after the robot's own stop")
         rise = ONSET_RISE_RAD_S if since_s <= ONSET_S else RISE_RAD_S
         if self.speed_sum > before + rise:
-            self._report("I1", now_s, f"commanded speed rose to {self.speed_sum:.3f} rad/s after the stop")
+            self.report("I1", now_s, f"commanded speed rose to {self.speed_sum:.3f} rad/s after the stop")
         if since_s > BRAKE_S and self.speed_sum > 1e-9:
-            self._report("I1", now_s, f"still moving at {self.speed_sum:.3f} rad/s {since_s:.2f} s after the stop")
+            self.report("I1", now_s, f"still moving at {self.speed_sum:.3f} rad/s {since_s:.2f} s after the stop")
             self.stop_s = now_s
         if since_s > REST_LIMIT_S + 0.1:
-            self._report("I1", now_s, "set-points go on after the stop")
+            self.report("I1", now_s, "set-points go on after the stop")
             self.stop_s = now_s
 
     def block(self, times_s: np.ndarray, first_seq: int, q_rad: np.ndarray) -> None:
@@ -404,7 +405,7 @@ class Checker:
         Package i has number first_seq + i; the state behind it has the next.
         """
         if not self.armed or self.must_stop or not self.has_commander:
-            self._report("I1", float(times_s[0]), "a block while not armed")
+            self.report("I1", float(times_s[0]), "a block while not armed")
         self.setpoints.add_block(times_s, q_rad, self.mode)
         self.speed_sum = self.setpoints.speed_sum_rad_s
         self.recent.extend(q_rad[-self.recent.maxlen:])
@@ -430,12 +431,12 @@ class Checker:
             self.orphan_ticks = 0
             self.silent_ticks = 0 if arrived else self.silent_ticks + 1
             if self.silent_ticks == HEARTBEAT_TICKS:
-                self._report("I1", now_s, "the program obeys 40 ms after the last heartbeat")
+                self.report("I1", now_s, "the program obeys 40 ms after the last heartbeat")
             return
         self.silent_ticks = 0
         self.orphan_ticks = self.orphan_ticks + 1 if target_speed_rad_s > REST_QD_RAD_S else 0
         if self.orphan_ticks == 60:  # 3.1 rad/s at 8 rad/s2 takes 0.4 s
-            self._report("I1", now_s, "the controller's target still moves 0.48 s after its program ended")
+            self.report("I1", now_s, "the controller's target still moves 0.48 s after its program ended")
 
     first_due = False
     orphan_ticks = silent_ticks = 0

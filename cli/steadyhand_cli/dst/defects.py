@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from steadyhand import agent, interpolator, safety_gate, watchdog
 from steadyhand import guard_state as gs
-from steadyhand import interpolator, safety_gate, watchdog
 from steadyhand.guard_protocol import Arm, Chunk, Gripper
 from steadyhand.protocols import ALIVE, Command
+from steadyhand.task import Code
 from steadyhand.types import Mode, Verdict
 from steadyhand_cli.dst.world import World
 from steadyhand_firmware_bridge.guard import admission, core, motion
@@ -439,6 +440,34 @@ def _():
         return found
 
     return [(Guard, "_holding", holding)]
+
+
+@defect("cancel_dropped_before_acceptance", "I6", "a cancel that comes before its goal is forgotten")
+def _():
+    original = agent.Agent._take_cancels
+
+    def take_cancels(self, inputs):
+        original(self, inputs)
+        self._early_cancels.clear()
+
+    return [(agent.Agent, "_take_cancels", take_cancels)]
+
+
+@defect("cancel_claims_rest", "I6", "a cancel is answered at once, while the arm still moves")
+def _():
+    return [(agent.Agent, "_await_rest", lambda self, inputs, new: self._conclude(True, inputs.now_s))]
+
+
+@defect("cancel_answered_twice", "I6", "each cancel of a goal has a result of its own")
+def _():
+    original = agent.Agent._result
+
+    def result(self, result, now_s):
+        original(self, result, now_s)
+        if result.code is Code.CANCELLED:
+            original(self, result, now_s)
+
+    return [(agent.Agent, "_result", result)]
 
 
 # --- I6, I11, I12 ---------------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ def _line_fault(direction: str, mode: str) -> Apply:
     def apply(world: World, rng: random.Random) -> bool:
         line, k = getattr(world.robot, direction), world.robot.tick_count
         line.pending.add(mode)
+        world.at(world.clock.now_s + 0.6, line.forget)
         if mode == "delay":
             line.stall_until = k + rng.choice([1, 2, 3, 5, 6, 10, 30])
         elif mode in ("drop", "partition"):
@@ -208,6 +209,14 @@ def _stream(world, rng):
     world.agent.streaming, world.agent._source = rng.randint(10, 25), "policy"
     world.agent.wake_at(world.clock.now_s + 0.001)
     return False
+
+
+@kind("goal and cancel", 1.5)
+def _mission(world, rng):
+    """The product's own agent gets a goal at the next arming, which this stop brings about, and a cancel."""
+    world.mission_due = True
+    world.stop()
+    return True
 
 
 @kind("estimator silent")

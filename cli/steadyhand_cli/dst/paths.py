@@ -25,17 +25,28 @@ def pool() -> np.ndarray:
     return q[((tool > low) & (tool < high)).all(axis=1)]
 
 
+@functools.lru_cache(maxsize=1)
+def low_over_tray() -> np.ndarray:
+    """(6,) with the tool pointing down low over the tray: the product's agent backs off upwards from there, then home."""
+    centre = cell.TRAY.centre_m
+    return kinematics.ik_near(kinematics.tool_down(centre[0], centre[1], 0.09, 0.0), cell.HOME_Q_RAD)
+
+
 class Path:
     """Defined for all times from `start_s`; extends itself as far as it is asked for."""
 
-    def __init__(self, start_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray, rng: random.Random, top_rad_s: float):
-        self._rng, self._top = rng, top_rad_s
+    def __init__(
+        self, start_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray, rng: random.Random, top_rad_s: float,
+        goal_rad: np.ndarray | None = None,
+    ):
+        """From a commanded state on; to `goal_rad` and no further, when that is given."""
+        self._rng, self._top, self.goal_rad = rng, top_rad_s, goal_rad
         self._moves: list[tuple[float, float, np.ndarray, np.ndarray, np.ndarray]] = []  # start, duration, q0, v0, q1
         self._extend(start_s, np.asarray(q_rad, dtype=float), np.asarray(qd_rad_s, dtype=float))
 
     def _extend(self, start_s: float, q0: np.ndarray, v0: np.ndarray) -> None:
         goals = pool()
-        q1 = goals[self._rng.randrange(len(goals))]
+        q1 = goals[self._rng.randrange(len(goals))] if self.goal_rad is None else self.goal_rad
         if self._top < 0.2:  # slow modes go a little way only
             q1 = q0 + 0.1 * (q1 - q0)
         speed = self._top * self._rng.uniform(0.4, 1.0)

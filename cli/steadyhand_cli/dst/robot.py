@@ -37,6 +37,11 @@ class Line:
     hit: set[str] = field(default_factory=set)  # modes that met a package in this cycle
     pending: set[str] = field(default_factory=set)  # injected, not counted yet
 
+    def forget(self) -> None:
+        """Faults that have met no package are over."""
+        self.duplicate = self.swap = self.corrupt = 0
+        self.pending.clear()
+
     def clear(self, tick: int) -> bool:
         """Whether nothing is wrong with it."""
         return tick > max(self.stall_until, self.drop_until) and not (self.duplicate or self.swap or self.corrupt)

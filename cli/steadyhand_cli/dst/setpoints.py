@@ -21,6 +21,8 @@ LIMITS = tuple(
     (name, limit * (1 + SLACK)) for name, limit in (("velocity", QD_MAX), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX))
 )
 
+_ALL = np.concatenate([Q_MAX_RAD, *(limit for _, limit in LIMITS)])
+
 _A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
 _D = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
 _ALPHA = (1, 0, 0, 1, -1, 0)  # quarter turns
@@ -51,45 +53,61 @@ class SetpointChecker:
 
     def cut(self) -> None:
         """The stream of set-points is interrupted: nothing is known about what comes next."""
-        self._history = np.empty((0, 6))
+        self._q = self._v = self._a = None  # the newest, as far as known
         self._until_tool = 0
         self.speed_rad_s = self.speed_sum_rad_s = 0.0
 
     def rest_at(self, q_rad: np.ndarray) -> None:
         """The next set-point continues standing at (6,)."""
-        self._history = np.repeat(q_rad[None], 3, axis=0)
+        self._q, self._v, self._a = q_rad, np.zeros(6), np.zeros(6)
 
     def add(self, now_s: float, q_rad: np.ndarray, mode: str) -> None:
-        """One set-point (6,)."""
-        self.add_block(np.array([now_s]), q_rad[None], mode)
+        """One set-point (6,): `add_block` of one, at a third of its cost when all is well."""
+        if self._a is None or self._until_tool == 0:
+            return self.add_block(np.array([now_s]), q_rad[None], mode)
+        v = (q_rad - self._q) / self.period_s
+        a = (v - self._v) / self.period_s
+        size = np.abs(np.concatenate((q_rad, v, a, (a - self._a) / self.period_s)))
+        if not (size <= _ALL).all():  # a comparison with NaN is false
+            return self.add_block(np.array([now_s]), q_rad[None], mode)
+        self._q, self._v, self._a = q_rad, v, a
+        self._until_tool -= 1
+        self._note(size[None, 6:12], mode)
+        return None
 
     def add_block(self, times_s: np.ndarray, q_rad: np.ndarray, mode: str) -> None:
         """Set-points (n, 6) of consecutive cycles."""
         if not np.isfinite(q_rad).all():
             return self._report("I4", float(times_s[0]), "a set-point is not finite")
-        points = np.concatenate([self._history, q_rad])
         outside = np.abs(q_rad) > Q_MAX_RAD
         if mode != "RECOVERING" and outside.any():
             i = int(outside.any(axis=1).argmax())
             self._report("I4", float(times_s[i]), "a set-point is outside the joints' range")
-        n, speeds, differences = len(q_rad), np.zeros((1, 6)), points
-        for name, limit in LIMITS:
-            differences = (differences[1:] - differences[:-1]) / self.period_s
-            newest = np.abs(differences[-n:])
-            if (newest > limit).any():
-                i, j = np.argwhere(newest > limit)[0]
-                stamp_s = float(times_s[i - len(newest)])
-                self._report("I4", stamp_s, f"{name} of joint {j}: {newest[i, j]:.2f}, limit {limit[j]:.6g}")
-            if name == "velocity" and len(newest):
-                speeds = newest
-        self._history = points[-3:]
+        v = self._difference(self._q, q_rad)
+        a = self._difference(self._v, v)
+        j = self._difference(self._a, a)
+        for (name, limit), values in zip(LIMITS, (v, a, j)):
+            over = np.abs(values) > limit
+            if over.any():
+                i, joint = np.argwhere(over)[0]
+                detail = f"{name} of joint {joint}: {values[i, joint]:.2f}, limit {limit[joint]:.6g}"
+                self._report("I4", float(times_s[i - len(values)]), detail)
+        self._q, self._v, self._a = q_rad[-1], _last(v), _last(a)
         if mode != "RECOVERING":
             self._tool(times_s, q_rad)
+        self._note(np.abs(v) if len(v) else np.zeros((1, 6)), mode)
+        return None
+
+    def _difference(self, last: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+        """Per second, of values that follow `last`; one fewer when that is not known."""
+        before = values[:-1] if last is None else np.concatenate([last[None], values[:-1]])
+        return (values[len(values) - len(before):] - before) / self.period_s
+
+    def _note(self, speeds: np.ndarray, mode: str) -> None:
         greatest = speeds.max(axis=1)
         if mode not in STOPPED:
             self.moving += int((greatest > 0.01).sum())
         self.speed_rad_s, self.speed_sum_rad_s = float(greatest[-1]), float(speeds[-1].sum())
-        return None
 
     def _tool(self, times_s: np.ndarray, q_rad: np.ndarray) -> None:
         if self._until_tool < len(q_rad):
@@ -103,3 +121,7 @@ class SetpointChecker:
             self._until_tool = int(rows[-1]) + TOOL_STRIDE - len(q_rad)
         else:
             self._until_tool -= len(q_rad)
+
+
+def _last(rows: np.ndarray) -> np.ndarray | None:
+    return rows[-1] if len(rows) else None

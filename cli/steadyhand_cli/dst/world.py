@@ -15,6 +15,7 @@ from steadyhand_cli.dst.checker import Checker
 from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, Clock
 from steadyhand_cli.dst.host import CREDENTIAL, Client, Host
 from steadyhand_cli.dst.links import Link
+from steadyhand_cli.dst.mission import Mission
 from steadyhand_cli.dst.plant import TARGET_SPEED
 from steadyhand_cli.dst.robot import SimRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
@@ -40,6 +41,8 @@ class World:
         self.agent, self.shell = Agent(self, self.rng("agent")), Shell(self)
         self.operator = Operator(self, self.rng("operator"))
         self.estimator_until_s = self.unwell_until_s = float("-inf")  # silent; says that it is not well
+        self.mission: Mission | None = None  # the product's agent commands
+        self.mission_due, self.missions = False, 0
         self.injected: Counter[str] = Counter()
         self.fast = 0  # injections that struck above 0.1 rad/s
         self.block_cycles = 0
@@ -141,6 +144,11 @@ class World:
     def command(self, message: Any, now_s: float) -> None:
         """From the agent, through the shell, to the guard."""
         self.links["agent-shell"].send(message, now_s, self._relay)
+
+    def begin_mission(self) -> None:
+        """Let the product's agent command, from rest, for one goal."""
+        self.mission_due = False
+        self.mission = Mission(self, self.rng(f"mission{self.missions}"))
 
     def _relay(self, message: Any) -> None:
         self.shell.relay(message)
