@@ -12,7 +12,8 @@ from steadyhand.task import Code
 from steadyhand.types import Mode
 from tests.scenario.fake_cell import FakeCell, scatter
 
-PHASES = [p.value for p in Phase if p not in (Phase.DONE, Phase.TURN)]
+# DIAGNOSE from standstill lasts less than one state: there is nothing to come between.
+PHASES = [p.value for p in Phase if p not in (Phase.DONE, Phase.TURN, Phase.DIAGNOSE)]
 
 EVENTS = {
     "stop": lambda c: c.stop(),
