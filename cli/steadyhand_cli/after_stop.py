@@ -11,7 +11,7 @@ from steadyhand import cell, go_home, kinematics, skills, trajectory
 from steadyhand.errors import RobotError
 from steadyhand.types import Mode, RobotState
 from steadyhand_cli.operate import print_refusal
-from steadyhand_firmware_bridge.manual import ManualSession
+from steadyhand_firmware_bridge.manual import ManualSession, request_realtime
 
 PERIOD_S, WINDOW = 0.05, 10
 ARRIVED_RAD = 0.01
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _home(args: argparse.Namespace) -> int:
     config = go_home.HomeConfig(joint_rad_s=args.speed)
+    request_realtime()
     with ManualSession("home") as session:
         go_home.plan_home(session.state.q_rad, 0.0, config)  # is there a way at all? asked before anything is armed
         reply = session.take("manual")

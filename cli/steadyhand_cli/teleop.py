@@ -17,7 +17,7 @@ from steadyhand.types import RobotState
 from steadyhand_cli.keys import HELP, KeyMap, Terminal
 from steadyhand_cli.operate import print_refusal
 from steadyhand_firmware_bridge import operator
-from steadyhand_firmware_bridge.manual import ManualSession
+from steadyhand_firmware_bridge.manual import ManualSession, request_realtime
 from steadyhand_firmware_bridge.recording import InterventionWriter
 
 SHOWN_S = 0.2
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     writer = None if args.no_record else InterventionWriter(current_slot().out_dir / "interventions")
+    request_realtime()
     try:
         with Terminal() as terminal, ManualSession("teleop") as session:
             teleop = Teleop(session, terminal, writer)

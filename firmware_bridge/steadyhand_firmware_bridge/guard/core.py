@@ -141,8 +141,10 @@ class Guard:
         silent = self.source.silent(now_s, self.motion.moving)
         if silent:
             return self._step(gs.FaultRaised("command_source_silent", silent, self._snapshot()), now_s)
-        if self.motion.moving and now_s - self._shell_s > self.config.shell_timeout_s:
-            detail = f"commander silent for more than {self.config.shell_timeout_s * 1e3:.0f} ms while moving"
+        # a person's own process is held to the limit of manual jogging, the shell of AUTO to a tighter one
+        limit_s = self.config.shell_timeout_s if self._manual is None else self.config.command_timeout_s
+        if self.motion.moving and now_s - self._shell_s > limit_s:
+            detail = f"commander silent for more than {limit_s * 1e3:.0f} ms while moving"
             return self._step(gs.FaultRaised("shell_lost", detail, self._snapshot()), now_s)
         return None
 
