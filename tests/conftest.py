@@ -59,6 +59,14 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of real processes may be run up to twice more: on a shared machine another program may hold both cores for
+    longer than the 40 ms of silence that must stop the arm, and then it stops, as it should. Reruns are reported."""
+    for item in items:
+        if item.get_closest_marker("process"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 def pytest_terminal_summary(terminalreporter):
     if left_out:
         terminalreporter.write_line(f"not on this Python: {'; '.join(left_out)}")
