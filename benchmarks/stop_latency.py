@@ -144,7 +144,7 @@ def metrics(records: list[dict]) -> dict:
     stops = ("topic", "service", "stop_channel", "operator_link")
     return {
         "robot": "emulated controller, simulated cell",
-        "n": min((len(groups[c, s]) for c in ("fifo_quiet", "fifo_loaded") for s in MANY), default=0),
+        "n": min((len(groups.get((c, s), ())) for c in ("fifo_quiet", "fifo_loaded") for s in MANY), default=0),
         # from the guard's receipt to the first braking set-point, as the controller's port shows it
         "topic_p999_ms": figure("fifo_quiet", ("topic",), "received_to_setpoint_s", 99.9),
         "topic_max_ms": figure("fifo_quiet", ("topic",), "received_to_setpoint_s", 100),

@@ -78,6 +78,7 @@ class Agent:
     ):
         self.config, self._executor_config, self._plan_config = config, executor, plan
         self.counters: Counter[str] = Counter()
+        self._counters_before: Counter[str] = Counter()  # when the goal began
         self._prefix, self._number = prefix, 0
         self._goal: Goal | None = None
         self._early_cancels: deque[str] = deque(maxlen=64)
@@ -172,6 +173,7 @@ class Agent:
                 self._executor_config, self._plan_config, state, goal.max_objects, self._used_points
             )
             self._single_step.begin()
+            self._counters_before = Counter(self.counters)
             self._drop_commands(state.stamp_s)
 
     def _take_cancels(self, inputs: Inputs) -> None:
@@ -460,7 +462,7 @@ class Agent:
         self._results: list[Result] = []
         self._faults: list = []
         self._records: list[Record] = []
-        self._stop = self._report = ""
+        self._stop, self._report = "", None
 
     def _note_changes(self, before: Phase, failed: int, inputs: Inputs) -> None:
         run, stamp = self._executor.run, self._state.stamp_s
@@ -468,13 +470,20 @@ class Agent:
             self._raise(failure.fault, stamp, f"{failure.phase}: {failure.detail}; next: {failure.recovery}")
             if failure.recovery == "diagnose":
                 self._raise("repeated_failure", stamp, run.message)
-                self._report = diagnosis.report(run.failures, run.message, self._state, inputs.estimate, self.counters)
+                self._report = diagnosis.diagnose(run.failures, run.message, self._evidence(inputs))
         if run.phase is before:
             return
         self._record("phase", stamp, phase=run.phase.value, before=before.value,
                      object_id=run.pick.object_id if run.pick else -1, detail=run.last_grip)
         if run.phase is Phase.BLIND:
             self._raise("perception_lost", stamp, inputs.estimate.reason if inputs.estimate else "no estimate")
+
+    def _evidence(self, inputs: Inputs) -> diagnosis.Evidence:
+        executor = self._executor
+        return diagnosis.Evidence(
+            self._state, inputs.estimate, self.counters - self._counters_before, executor.run.placed, executor.attempted,
+            self._goal.task, self._goal.goal_id, (self.latencies_s() * 1e3)[-1000:],
+        )
 
     def _raise(self, name: str, stamp_s: float, detail: str = "") -> None:
         self._faults.append(faults.fault(name, stamp_s, detail))

@@ -49,6 +49,26 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Diagnosis:
+    """L3: what failed, where, what was tried and what to do. Texts are for people; `findings` are by layer."""
+
+    stamp_s: float
+    task: str
+    goal_id: str
+    message: str
+    layer: str
+    share: float  # of the recent failures that are this layer's
+    scope: str
+    findings: Mapping[str, tuple[str, ...]]
+    measures: tuple[str, ...]
+    actions: tuple[str, ...]
+    expected_recovery: str
+    failures: tuple[Failure, ...]  # the recent ones
+    robot: tuple[str, ...]
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class PolicyRequest:
     """A policy call as data: the shell runs it and brings the reply back, naming `observation_id`."""
 
@@ -126,5 +146,5 @@ class Decision:
     results: tuple[Result, ...] = ()
     faults: tuple[Fault, ...] = ()
     stop: str = ""  # reason of a stop asked of the guard; empty: none
-    report: str = ""  # Markdown of an L3 diagnosis
+    report: Diagnosis | None = None  # of L3
     records: tuple[Record, ...] = ()

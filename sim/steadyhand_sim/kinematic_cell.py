@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steadyhand import cell, kinematics, skills
+from steadyhand import cell, kinematics, report, skills
 from steadyhand.agent import Agent
 from steadyhand.estimator import Estimator
 from steadyhand.policy_io import HORIZON, STEP_M, STEP_YAW_RAD
@@ -135,7 +135,7 @@ class KinematicCell:
         self.decisions.append(d)
         self.results += d.results
         if d.report:
-            self.reports.append(d.report)
+            self.reports.append(report.markdown(d.report))
         if d.feedback and (not self.phases or self.phases[-1] != d.feedback.phase):
             self.phases.append(d.feedback.phase)
         if d.stop:

@@ -21,6 +21,17 @@ class Cabled(Rig):
         super().start("--robot-ip", cable_host(), *extra)
 
 
+def set_moving(rig, tries=3):
+    """A busy machine may hold one of four processes up for 40 ms, which is a stop: that is not what is tested here."""
+    for _ in range(tries):
+        rig.until(lambda s: s.at_rest, 3.0)
+        rig.arm()
+        rig.move(0.8)
+        if target_speed(rig.observer.watch(1.0, lambda v: target_speed(v) > 0.2)[-1]) > 0.2:
+            return
+    raise AssertionError(rig.client.state)
+
+
 def cable_host():
     return host().replace("127.0.0.", "127.0.1.")
 
@@ -31,10 +42,7 @@ def cabled(tmp_path):
         rig = Cabled(tmp_path)
         try:
             with Observer(host(), tmp_path / "port.bin") as stranger:
-                rig.arm()
-                rig.move(0.8)
-                seen = rig.observer.watch(1.0, lambda v: target_speed(v) > 0.2)
-                assert target_speed(seen[-1]) > 0.2, rig.client.state
+                set_moving(rig)
                 yield rig, link, stranger
         finally:
             rig.close()

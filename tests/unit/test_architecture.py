@@ -84,7 +84,7 @@ WALL_CLOCK = {
     "perception_node.py": "stamp of a message", "node.py": "stamp of a message", "lifecycle_manager_node.py": "stamp of a message",
     "estimator_node.py": "age of an image on arrival: wrong once when a clock is set, see the estimator",
     "teleop_node.py": "age of a stamped jog command: wrong while a clock is set, then refused; the arm rests within 100 ms",
-    "agent_node.py": "name of a report", "recording.py": "name of a file",
+    "report_writer.py": "name of a report", "recording.py": "name of a file",
 }
 WALL_CALLS = {"time.time", "time.time_ns", "time.strftime", "time.localtime", "time.gmtime", "datetime.now", "datetime.utcnow", "get_clock"}
 

@@ -125,3 +125,23 @@ def test_the_minimum_grows_with_speed_and_holds_its_parts():
 def test_the_minimum_refuses_what_is_no_motion(qd):
     with pytest.raises(ConfigError, match="qd_rad_s"):
         minimum.minimum_rest_s(qd)
+
+
+def test_set_points_that_slow_down_or_cease_end_a_motion():
+    slows = trace(ramp(EVENT_S + 0.02))
+    assert onset.setpoints_end_s(slows, EVENT_S) == pytest.approx(EVENT_S + 0.02, abs=2 * DT_S)
+    ceases = slows.between(0.0, EVENT_S + 0.01)
+    assert onset.setpoints_end_s(ceases, EVENT_S) == ceases.t_s[-1]
+    assert onset.setpoints_end_s(slows.between(0.0, EVENT_S - 0.1), EVENT_S) == EVENT_S
+
+
+def test_whether_the_arm_was_gaining_speed():
+    rising = trace(0.1 + 0.002 * np.arange(200))
+    assert onset.accelerating(rising, EVENT_S) and not onset.accelerating(trace(np.full(200, 0.4), 0.001), EVENT_S)
+    assert not onset.accelerating(trace(ramp(EVENT_S - 0.1)), EVENT_S)
+
+
+def test_a_tail_that_dies_away_is_no_motion_after_rest():
+    tail = 0.009 * np.exp(-np.arange(100) / 10)
+    assert onset.greatest_rise(tail) == 0.0 and onset.greatest_rise(np.zeros(0)) == 0.0
+    assert onset.greatest_rise(np.concatenate([tail, [0.02, 0.0]])) == pytest.approx(0.02, abs=1e-4)

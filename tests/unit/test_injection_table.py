@@ -91,7 +91,8 @@ def test_stop_expectations_name_causes_of_the_guards_table():
 
 STOP = table.Expect(table.Kind.STOP, 0.06, ("shell_lost",))
 GOOD = judge.Measured(
-    "guard_node_killed", "pick", True, 0.5, 0.01, 0.05, 0.4, 3.0, True, ("shell_lost: gone",), 0.0, 0.0, (), (), True, "STOPPED"
+    "guard_node_killed", "pick", True, speed_rad_s=0.5, detect_s=0.01, decelerate_s=0.05, brake_s=0.03, rest_s=0.4,
+    recover_s=3.0, disarmed=True, causes=("shell_lost: gone",), recovered=True, result="STOPPED",
 )
 
 
@@ -111,6 +112,13 @@ def test_a_good_cell_is_ok():
 ])  # fmt: skip
 def test_each_thing_that_is_not_as_expected_is_said(change, said):
     assert said in "; ".join(judge.problems(dataclasses.replace(GOOD, **change), STOP))
+
+
+def test_an_accelerating_arm_is_judged_by_its_set_points():
+    late = dataclasses.replace(GOOD, decelerate_s=0.2, accelerating=True)
+    assert judge.problems(late, STOP) == []
+    assert "61 ms" in judge.problems(dataclasses.replace(late, brake_s=0.061), STOP)[0]
+    assert "200 ms" in judge.problems(dataclasses.replace(late, accelerating=False), STOP)[0]
 
 
 def test_no_stop_means_armed_and_either_may_stop_but_not_misbehave():

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 
 import numpy as np
 
+from steadyhand import ur5
 from steadyhand.errors import RobotError
 from steadyhand.guard_protocol import State
-from steadyhand_cli.injection import judge, onset
+from steadyhand_cli.injection import judge, observer, onset
 from steadyhand_cli.injection.acts import Operators, perform
 from steadyhand_cli.injection.running import RunningGraph
 from steadyhand_cli.injection.table import Injection, Kind, process_of
 from steadyhand_cli.job import RESULT_NAMES
 
 PHASE_TIMEOUT_S = 60.0
-UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.5  # strike when the arm is this fast, or so long after the phase began
+UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.6  # strike when the arm is this fast and gains no more, or so long after the phase began
+STALL_S = 0.2  # no sample for this long, although the controller lives: the machine was held up
 WATCH_S = 1.2  # after the act, longer than the longest limit
 STATE_AGAIN_S = 6.0  # a guard that died speaks again within this
 RESULT_S = 12.0
@@ -106,7 +109,7 @@ class Cells:
     def _reach(self, goal, phase: str) -> bool:
         """Whether the goal comes into the phase; then the arm is well under way in it, or it has lasted a while."""
         graph, deadline = self.graph, time.monotonic() + PHASE_TIMEOUT_S
-        began = None
+        began, speeds = None, deque(maxlen=4)
         while not goal.done.is_set() and time.monotonic() < deadline:
             graph.tick()
             now = goal.feedback.phase if goal.feedback else ""
@@ -115,8 +118,9 @@ class Cells:
                     return True  # it has just ended: strikes at the seam, which is as good
                 continue
             began = began or time.monotonic()
-            speed = float(np.linalg.norm(graph.watcher.state.qd_commanded_rad_s))
-            if speed > UNDER_WAY_RAD_S or time.monotonic() - began > UNDER_WAY_S:
+            speeds.append(float(np.linalg.norm(graph.watcher.state.qd_commanded_rad_s)))
+            steady = len(speeds) == speeds.maxlen and speeds[-1] < 1.02 * speeds[0]
+            if steady and speeds[-1] > UNDER_WAY_RAD_S or time.monotonic() - began > UNDER_WAY_S:
                 return True
         return False
 
@@ -131,29 +135,49 @@ class Cells:
         over_s, since_s = time.monotonic(), act_s
         if injection.blind:
             graph.score.close()  # that end may have died
-        times, speed_after, moved = (math.nan,) * 3, 0.0, 0.0
-        speed = onset.speed_at(graph.observer.trace(act_s - 0.1), act_s)
+        speed_after, moved, times = 0.0, 0.0, {}
+        before = graph.observer.trace(act_s - 0.1)
         if seen:
             if injection.blind:
                 since_s = graph.until(lambda: self._back_s(act_s), 10.0, "a sign of the controller")
             graph.until(lambda: _number(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
-            trace = graph.observer.trace(since_s)
-            detect = max((s.last_stop["received_s"] for s in seen if s.last_stop), default=math.nan)
-            times = (detect - act_s, onset.descent_s(trace, since_s) - since_s, onset.rest_s(trace, since_s) - since_s)
+            times = self._times(act_s, since_s, seen)
             moved = self._moved_meanwhile()
         result = self._end_goal(goal, injection)
         if seen:
-            after = graph.observer.trace(since_s + times[2] + onset.REST_TIME_S).target_speed
-            speed_after = float(after.max()) if len(after) else 0.0
+            after = graph.observer.trace(since_s + times["rest_s"] + onset.REST_TIME_S).target_speed
+            speed_after = onset.greatest_rise(after)
         monitor.allow_motion(False)
         recover_s = self._recover()
         struck, after_pids = process_of(injection.act), graph.supervisor.pids()
         changed = [name for name, pid in after_pids.items() if name != struck and pids.get(name) != pid]
+        self._check(act_s, seen, injection)
         return judge.Measured(
-            injection.name, phase, True, speed, *times, recover_s - over_s, bool(seen),
-            tuple(sorted({c for s in seen for c in s.causes})), speed_after, moved, tuple(changed),
-            tuple(f"{v.invariant}: {v.detail}" for v in monitor.violations[broken:]), not math.isnan(recover_s), result,
+            injection.name, phase, True, speed_rad_s=onset.speed_at(before, act_s), recover_s=recover_s - over_s,
+            accelerating=onset.accelerating(before, act_s), disarmed=bool(seen),
+            causes=tuple(sorted({c for s in seen for c in s.causes})), speed_after_rest_rad_s=speed_after,
+            plant_moved_rad=moved, changed=tuple(changed), recovered=not math.isnan(recover_s), result=result,
+            violations=tuple(f"{v.invariant}: {v.detail} ({v.stamp_s - act_s:+.2f} s)" for v in monitor.violations[broken:]), **times,
         )
+
+    def _times(self, act_s: float, since_s: float, seen: list[State]) -> dict[str, float]:
+        """When the guard noticed, by its own stamp; when set-points braked, the arm decelerated and stood, at the port."""
+        rows = self.graph.observer.rows(since_s)
+        port, setpoints = observer.trace(rows), observer.setpoint_trace(rows, ur5.SERVO_PERIOD_CB3_S)
+        return {
+            "detect_s": max((s.last_stop["received_s"] for s in seen if s.last_stop), default=math.nan) - act_s,
+            "brake_s": onset.setpoints_end_s(setpoints, since_s) - since_s,
+            "decelerate_s": onset.descent_s(port, since_s) - since_s,
+            "rest_s": onset.rest_s(port, since_s) - since_s,
+        }
+
+    def _check(self, act_s: float, seen: list[State], injection: Injection) -> None:
+        """RobotError when something else came first: another stop, or a machine that stood still itself."""
+        if any(0.0 < s.last_stop.get("received_s", 0.0) < act_s for s in seen):
+            raise RobotError(f"not a measurement: stopped before it was struck: {'; '.join(seen[0].causes)}")
+        gap_s = 0.0 if injection.blind else self.graph.observer.trace(act_s - 0.1).longest_gap_s()
+        if gap_s > STALL_S:
+            raise RobotError(f"not a measurement: the port was not observed for {gap_s:.1f} s")
 
     def _watch(self, course, act_s: float, injection: Injection) -> list[State]:
         """Until the fault is over and long enough after the act: the guard's states in which it was disarmed."""

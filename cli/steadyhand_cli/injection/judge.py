@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from steadyhand_cli.injection.onset import MOVING_RAD_S
 from steadyhand_cli.injection.table import Expect, Kind
 
-STILL_RAD_S = 5e-3  # commanded speed after rest: nothing moves; the servo law's last millimetres are below
+STILL_RAD_S = 5e-3  # a rise of commanded speed after rest that is none
 
 
 @dataclass(frozen=True)
 class Measured:
     """One cell. Times in seconds after the act (a blind one: after the controller's return); NaN: did not happen.
 
-    `speed_after_rest_rad_s` is the greatest commanded speed at the port between rest and re-arming, `changed` names the
+    `speed_after_rest_rad_s` is the greatest rise of the commanded speed at the port between rest and re-arming, `changed` names the
     processes, other than the one struck, whose ids differ afterwards.
     """
 
@@ -24,7 +24,9 @@ class Measured:
     phase_reached: bool
     speed_rad_s: float = math.nan  # commanded at the port when it struck
     detect_s: float = math.nan  # the guard's own stamp of the stop
-    decelerate_s: float = math.nan
+    decelerate_s: float = math.nan  # commanded speed at the port begins to fall to rest
+    brake_s: float = math.nan  # the set-points that arrive there begin to slow down, or cease
+    accelerating: bool = False  # commanded speed at the port was still rising when it struck
     rest_s: float = math.nan
     recover_s: float = math.nan
     disarmed: bool = False
@@ -68,9 +70,11 @@ def _stop_problems(measured: Measured, expect: Expect) -> list[str]:
         found.append("the guard stayed armed")
     elif not any(cause.startswith(wanted) for cause in measured.causes for wanted in expect.causes):
         found.append(f"causes {list(measured.causes)}: none begins with {' or '.join(expect.causes)}")
-    if measured.speed_rad_s > MOVING_RAD_S and not measured.decelerate_s <= expect.within_s:
+    # An arm that is still gaining speed gains a little more after its set-points brake: the servo law is behind them.
+    began_s = measured.brake_s if measured.accelerating else measured.decelerate_s
+    if measured.speed_rad_s > MOVING_RAD_S and not began_s <= expect.within_s:
         found.append(
-            f"deceleration began after {measured.decelerate_s * 1e3:.0f} ms, limit {expect.within_s * 1e3:.0f} ms"
+            f"deceleration began after {began_s * 1e3:.0f} ms, limit {expect.within_s * 1e3:.0f} ms"
         )
     return found
 

@@ -66,13 +66,15 @@ def speed_at(trace: Trace, at_s: float) -> float:
 def steady_fall_s(trace: Trace, event_s: float, sigmas: float = 6.0) -> float:
     """Time of the first sample after `event_s` at which a motion that was steady before falls for good.
 
-    The threshold is the noise of the 0.3 s before: mean minus `sigmas` standard deviations, at least 1 mrad/s. NaN when
-    the arm was not moving steadily (a ripple above a tenth of the speed) or comes to no standstill.
+    The motion may still creep towards its speed, so the level is that of the last 40 ms before, and the noise that of the
+    changes from sample to sample over 0.3 s: threshold `sigmas` of it below the level, at least 1 mrad/s. NaN when the arm
+    was not moving steadily (a spread above a tenth of the speed) or comes to no standstill.
     """
     base = trace.between(event_s - STEADY_BASE_S, event_s).target_speed
     if len(base) < 10 or base.mean() < MOVING_RAD_S or base.std() > 0.1 * base.mean():
         return math.nan
-    return _last_above_s(_to_standstill(trace, event_s), base.mean() - max(FLOOR_RAD_S, sigmas * base.std()))
+    threshold = base[-5:].mean() - max(FLOOR_RAD_S, sigmas * np.diff(base).std() / math.sqrt(2))
+    return _last_above_s(_to_standstill(trace, event_s), threshold)
 
 
 def descent_s(trace: Trace, event_s: float) -> float:
@@ -109,6 +111,24 @@ def _last_above_s(part: Trace, threshold: float) -> float:
     return float(part.t_s[first]) if first < len(part.t_s) else math.nan
 
 
+def setpoints_end_s(trace: Trace, event_s: float) -> float:
+    """Time at which the set-points begin to slow down to a standstill after `event_s`, or cease while still moving.
+
+    `trace`: of the set-points that arrived. NaN when they go on.
+    """
+    part = trace.between(event_s)
+    if not len(part.t_s):
+        return event_s  # none came any more
+    began = descent_s(trace, event_s)
+    return float(part.t_s[-1]) if math.isnan(began) and part.target_speed[-1] > FLOOR_RAD_S else began
+
+
+def accelerating(trace: Trace, at_s: float) -> bool:
+    """Whether the commanded speed was still rising: by more than 2 % in the last 40 ms."""
+    speed = trace.between(at_s - 0.04, at_s).target_speed
+    return len(speed) > 1 and bool(speed[-1] > 1.02 * speed[0] + FLOOR_RAD_S)
+
+
 def rest_s(trace: Trace, event_s: float) -> float:
     """When rest began: measured speed below 0.01 rad/s from here on for 100 ms without a gap. NaN: not in the trace."""
     part = trace.between(event_s)
@@ -122,6 +142,11 @@ def rest_s(trace: Trace, event_s: float) -> float:
         if since is not None and t[i] - since >= REST_TIME_S:
             return float(since)
     return math.nan
+
+
+def greatest_rise(speed: np.ndarray) -> float:
+    """Greatest rise of a speed (N,) above what it had fallen to before: a tail that dies away has none."""
+    return float((speed - np.minimum.accumulate(speed)).max()) if len(speed) else 0.0
 
 
 def moves_s(trace: Trace, after_s: float, above_rad_s: float = MOVING_RAD_S) -> float:

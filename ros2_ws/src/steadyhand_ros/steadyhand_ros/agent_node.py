@@ -33,7 +33,9 @@ from steadyhand_ros.fault_publisher import FaultPublisher
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, request_realtime, run
 from steadyhand_ros.params import declare
 from steadyhand_ros.policy_worker import PolicyWorker, open_policy
+from steadyhand_ros.report_writer import ReportWriter
 from steadyhand_ros.trace_writer import TraceWriter
+from steadyhand_ros.webhook import Webhook, WebhookConfig
 
 REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
@@ -62,7 +64,7 @@ class AgentNode(SteadyhandNode):
         super().__init__("agent_node")
         self._lock = threading.RLock()
         self._agent: Agent | None = None
-        self._policy = self._worker = self._trace = None
+        self._policy = self._worker = self._trace = self._reports = None
         self._state: RobotState | None = None
         self._estimate: Estimate | None = None
         self._estimate_arrived_s = 0.0
@@ -78,6 +80,7 @@ class AgentNode(SteadyhandNode):
         self.config = declare(self, AgentNodeConfig)
         if not self.config.model_repository:
             raise ConfigError("model_repository: give the folder of the models")
+        self._webhook_config = declare(self, WebhookConfig, "webhook")
         self._prefix = secrets.token_hex(3)
         self._agent = Agent(
             self._prefix, declare(self, AgentConfig, "agent"), declare(self, ExecutorConfig, "executor"),
@@ -106,18 +109,22 @@ class AgentNode(SteadyhandNode):
     def open(self) -> None:
         out = current_slot().out_dir
         if self.config.trace:
-            self._trace = TraceWriter(out / "trace", f"agent-{self._prefix}", out / "reports")
+            self._trace = TraceWriter(out / "trace", f"agent-{self._prefix}")
+        webhook = Webhook(self._webhook_config) if self._webhook_config.url else None
+        self._reports = ReportWriter(out / "reports", self._prefix, webhook)
         self._worker = PolicyWorker(self._policy, self._on_reply)
 
     def close(self) -> None:
         with self._lock:
-            worker, trace, self._worker, self._trace = self._worker, self._trace, None, None
+            worker, trace, reports = self._worker, self._trace, self._reports
+            self._worker = self._trace = self._reports = None
             for goal_id in list(self._goals):
                 self._resolve(Result(goal_id, Code.INTERNAL, "agent_node was deactivated", False))
         if worker is not None:
             worker.close()
-        if trace is not None:
-            trace.close()
+        for writer in (trace, reports):
+            if writer is not None:
+                writer.close()
 
     def tear_down(self) -> None:
         if self._policy is not None:
@@ -240,9 +247,8 @@ class AgentNode(SteadyhandNode):
         if self._trace is not None:
             for record in decision.records:
                 self._trace.put(record)
-            if decision.report:
-                path = self._trace.report(time.strftime(f"%Y%m%d-%H%M%S-{self._prefix}.md"), decision.report)
-                self.get_logger().error(f"task given up; report: {path}")
+        if decision.report is not None and self._reports is not None:
+            self.get_logger().error(f"task given up; report: {self._reports.put(decision.report)}")
         for result in decision.results:
             self.get_logger().info(f"goal {result.goal_id[:8]}: {result.code.name}: {result.message}")
             self._resolve(result)

@@ -1,7 +1,6 @@
-"""The trace's thread: appends whole lines to a file, begins a new one when it is full, writes reports."""
+"""The trace's thread: appends whole lines to a file, begins a new one when it is full."""
 from __future__ import annotations
 
-import queue
 import threading
 from pathlib import Path
 
@@ -13,12 +12,11 @@ FLUSH_S = 0.2
 class TraceWriter:
     """Two files in turn, so that the disk holds at most 2 x `max_bytes` of one run. Disk errors are counted."""
 
-    def __init__(self, folder: Path, name: str, reports: Path, max_bytes: int = 50_000_000):
+    def __init__(self, folder: Path, name: str, max_bytes: int = 50_000_000):
         self.buffer = TraceBuffer()
         self.errors = 0
         self._path, self._older = folder / f"{name}.jsonl", folder / f"{name}.1.jsonl"
-        self._reports, self._max_bytes = reports, max_bytes
-        self._texts: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        self._max_bytes = max_bytes
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="trace", daemon=True)
         self._thread.start()
@@ -26,11 +24,6 @@ class TraceWriter:
     def put(self, record: Record) -> None:
         """Queue one record."""
         self.buffer.put(record)
-
-    def report(self, name: str, text: str) -> Path:
-        """Queue a report; returns where it will lie."""
-        self._texts.put((name, text))
-        return self._reports / name
 
     def close(self) -> None:
         """Write what is queued and end; waits at most two seconds."""
@@ -47,10 +40,6 @@ class TraceWriter:
                 self.errors += 1
 
     def _flush(self) -> None:
-        while not self._texts.empty():
-            name, text = self._texts.get()
-            self._reports.mkdir(parents=True, exist_ok=True)
-            (self._reports / name).write_text(text)
         lines = self.buffer.take()
         if not lines:
             return
