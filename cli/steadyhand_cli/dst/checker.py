@@ -22,7 +22,7 @@ STREAMING = ("policy", "manual")
 FEEDBACK_LIMIT_S, SHELL_LIMIT_S, SOURCE_LIMIT_S, CHUNK_AGE_S = 0.040, 0.040, 0.100, 0.100
 REST_QD_RAD_S, REST_TIME_S, REST_LIMIT_S = 0.01, 0.1, 2.0
 BRAKE_S = 0.6  # longest path-consistent stop (0.5 s) and the cycles round it
-HALT_S = 0.25
+HALT_PACKAGES = 28  # 0.2 s for the program to end on command, and the cycles round it
 HEARTBEAT_TICKS = 5  # 40 ms at 125 Hz
 MOVING_RAD_S = 1e-3
 ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
@@ -68,7 +68,7 @@ class Checker:
         self.measured: Feedback | None = None
         self.news_s = self.controller_s = NOTHING
         self.still_since_s: float | None = None
-        self.halt_since_s: float | None = None
+        self.halts = 0  # packages in a row that end the program
         self.gripper: Gripper | None = None
         self.lost_cycles = 0
         self.recent: deque[np.ndarray] = deque(maxlen=8)
@@ -231,7 +231,7 @@ class Checker:
             self.report("I1", now_s, "rest is claimed but was not measured")
         if package is None:
             self.setpoints.cut()
-            self.halt_since_s = None
+            self.halts = 0
             if armed:
                 self._sent_nothing(now_s)
         else:
@@ -351,7 +351,7 @@ class Checker:
             self.report("I3", now_s, f"package {seq} after {self.sequence}")
         self.sequence = seq
         if command != Command.HALT:
-            self.halt_since_s = None
+            self.halts = 0
         if token != state.token:
             self.report("I3", now_s, f"package with token {token}, arming has {state.token}")
         if command == Command.SERVO:
@@ -364,8 +364,8 @@ class Checker:
         elif command == Command.HOLD and self._blind(now_s):
             self.report("I5", now_s, "a heartbeat is sent without feedback")
         elif command == Command.HALT:
-            self.halt_since_s = now_s if self.halt_since_s is None else self.halt_since_s
-            if now_s - self.halt_since_s > HALT_S:
+            self.halts += 1
+            if self.halts == HALT_PACKAGES:
                 self.report("I1", now_s, "packages go on after the stop")
             if armed:
                 self.report("I1", now_s, "halts while armed")
@@ -379,7 +379,8 @@ class Checker:
                 self.report("I2", now_s, f"first set-point {off:.4f} rad from the controller's target")
         before = self.speed_sum
         sets.add(now_s, q, self.mode)
-        self.speed_sum = sets.speed_sum_rad_s
+        known = sets.speed_known
+        self.speed_sum = sets.speed_sum_rad_s if known else before
         self.recent.append(q)
         if armed and not self.chunk_since_arming and sets.speed_rad_s > 1e-9:
             self.report("I2", now_s, "moves after arming without a chunk of this arming")
@@ -433,10 +434,10 @@ class Checker:
             if self.silent_ticks == HEARTBEAT_TICKS:
                 self.report("I1", now_s, "the program obeys 40 ms after the last heartbeat")
             return
-        self.silent_ticks = 0
+        self.silent_ticks = -1  # when it obeys again, its first cycle may find what came meanwhile
         self.orphan_ticks = self.orphan_ticks + 1 if target_speed_rad_s > REST_QD_RAD_S else 0
         if self.orphan_ticks == 60:  # 3.1 rad/s at 8 rad/s2 takes 0.4 s
             self.report("I1", now_s, "the controller's target still moves 0.48 s after its program ended")
 
     first_due = False
-    orphan_ticks = silent_ticks = 0
+    orphan_ticks, silent_ticks = 0, -1

@@ -1,4 +1,4 @@
-"""The product's own agent in place of the commander for one goal: goals and cancels on a bad link, one result, rest (I6).
+"""The product's own agent in place of the commander for one goal: cancels on a bad link, one result, rest (I6).
 
 It gets no sight of the tray, so that it braces, backs off, goes home and looks: motion enough for a cancel to end.
 """
@@ -70,9 +70,8 @@ class Mission:
             return self.drop()  # its limits are not ours to judge then
         state = world.view(now_s)
         self._newest = state if state is not None else self._newest
-        inputs = Inputs(
-            now_s, _robot_state(self._newest), None, None, tuple(self._verdicts), tuple(self._goals), tuple(self._cancels)
-        )
+        news = tuple(self._verdicts), tuple(self._goals), tuple(self._cancels)
+        inputs = Inputs(now_s, _robot_state(self._newest), None, None, *news)
         self._verdicts, self._goals, self._cancels = [], [], []
         self._carry_out(self.agent.step(inputs), now_s)
         self._judge(now_s)

@@ -27,7 +27,7 @@ def pool() -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def low_over_tray() -> np.ndarray:
-    """(6,) with the tool pointing down low over the tray: the product's agent backs off upwards from there, then home."""
+    """(6,), the tool pointing down low over the tray: the product's agent backs off upwards from there, then home."""
     centre = cell.TRAY.centre_m
     return kinematics.ik_near(kinematics.tool_down(centre[0], centre[1], 0.09, 0.0), cell.HOME_Q_RAD)
 

@@ -61,6 +61,11 @@ class SetpointChecker:
         """The next set-point continues standing at (6,)."""
         self._q, self._v, self._a = q_rad, np.zeros(6), np.zeros(6)
 
+    @property
+    def speed_known(self) -> bool:
+        """Whether the newest set-point followed another."""
+        return self._v is not None
+
     def add(self, now_s: float, q_rad: np.ndarray, mode: str) -> None:
         """One set-point (6,): `add_block` of one, at a third of its cost when all is well."""
         if self._a is None or self._until_tool == 0:
