@@ -22,6 +22,7 @@ def test_nothing_crashes_and_nothing_moves(target, n):
 
 @pytest.mark.ros
 def test_nothing_crashes_and_nothing_moves_through_the_shell():
+    pytest.importorskip("steadyhand_interfaces")
     from benchmarks._fuzz_parsers import RosTarget
 
     outcome = RosTarget(7).run(500)
