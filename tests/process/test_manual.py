@@ -32,7 +32,9 @@ CONFIG = PATIENT | {"feedback_timeout_s": 0.2}
 
 
 class StateLog:
-    """Every state that the guard streams, in order."""
+    """Every state that the guard streams, in order; the first `BEFORE` are there when it is made."""
+
+    BEFORE = 5
 
     def __init__(self, folder):
         self.states, self._end = [], False
@@ -41,6 +43,10 @@ class StateLog:
         self._sock.send(encode(Hello("log", states=True)))
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
+        end_s = time.monotonic() + 5.0
+        while len(self.states) < self.BEFORE:  # a log begins before the motion does
+            assert time.monotonic() < end_s, "the guard streams no states"
+            time.sleep(0.002)
 
     def _read(self):
         while not self._end:
@@ -130,7 +136,7 @@ def test_takeover_from_auto_under_motion_never_steps(rig):
     stopped = [s for s in log.states if s.mode == "STOPPED" and any("takeover" in c for c in s.causes)]
     assert "stop_requested: takeover: by ann" in stopped[0].causes
     moving = next(i for i, s in enumerate(log.states) if max(map(abs, s.qd_commanded_rad_s)) > 0.01)
-    speed, acceleration = continuous(log.states[moving - 5 :])
+    speed, acceleration = continuous(log.states[moving - log.BEFORE :])
     assert speed > 0.2 and acceleration <= 1.01  # brake, arming, jog: one unbroken commanded motion
 
 
