@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from steadyhand.slot import current_slot
 from tests.support.slots import worker_slot
 
 
@@ -14,8 +15,7 @@ from tests.support.slots import worker_slot
 def own_slot(tmp_path_factory):
     """Slot, sockets and output of this worker."""
     os.environ["STEADYHAND_SLOT"] = str(worker_slot())
-    os.environ["ROS_DOMAIN_ID"] = str(20 + worker_slot())
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ.update(current_slot().environment())
     os.environ["STEADYHAND_OUT"] = str(tmp_path_factory.mktemp("out"))
 
 

@@ -1,1 +1,1 @@
-"""Helpers of the tests: slots and graphs of real processes. Nothing in the product imports this."""
+"""Helpers of the tests: slots, and real processes (controller, guard, graph). Nothing in the product imports this."""

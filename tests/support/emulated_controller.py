@@ -3,8 +3,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 from steadyhand.slot import current_slot
+
+ANSWER_LIMIT_S = 60.0
 
 
 def host() -> str:
@@ -22,11 +25,10 @@ class Controller:
             [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", at or host(), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
         )  # fmt: skip
-        line = self.process.stdout.readline()
+        line = self._line()
         if "ready" not in line:
             self.end()
             raise AssertionError(f"the emulated controller did not start: {line!r}")
-
         try:  # a real controller is not starved by the tests that run beside it
             os.sched_setscheduler(self.process.pid, os.SCHED_FIFO, os.sched_param(10))
         except PermissionError:
@@ -35,7 +37,18 @@ class Controller:
     def pendant(self, command):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        line = self._line()
+        assert line, f"the emulated controller did not answer {command!r} within {ANSWER_LIMIT_S:g} s"
+        return json.loads(line)
+
+    def _line(self) -> str:
+        """Its next line; empty when it has ended, or was ended because none came within the limit."""
+        limit = threading.Timer(ANSWER_LIMIT_S, self.process.kill)
+        limit.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            limit.cancel()
 
     def end(self):
         self.process.kill()
