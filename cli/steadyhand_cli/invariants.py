@@ -13,6 +13,8 @@ from steadyhand.guard_protocol import State
 ARMED = ("ARMED_AUTO", "ARMED_MANUAL", "RECOVERING")
 REST_QD_RAD_S = 0.01  # design: at rest
 STOP_LIMIT_S = 1.0  # longest braking at the arm's limits (0.5 s) and its settling, doubled
+# Without feedback rest cannot be measured: then the guard has this long to measure it or to say REST_UNKNOWN (design, I6).
+BLIND, BLIND_LIMIT_S = ("feedback_lost", "robot_unreachable"), 2.1
 # A stop in the middle of an acceleration ends that acceleration within the jerk limit first: 8 rad/s2 at 300 rad/s3 take
 # 27 ms, in which the speed still rises a little. After that the sum over the joints falls (one joint may gain).
 ONSET_S, ONSET_RISE_RAD_S = 0.05, 0.3
@@ -38,9 +40,12 @@ class InvariantMonitor:
         self.armings = 0
         self.states = 0
         self._previous: State | None = None
-        self._stopped_at_s: float | None = None
+        self._stopped_at_s: float | None = None  # since when rest is waited for and watched
+        self._onset_until_s = float("-inf")
         self._rest_q: np.ndarray | None = None
         self._gripper_at_stop = 0.0
+        self._new_guard = False  # it started while we watched and has not been armed yet
+        self._commanded_unarmed = False
         self._motion_allowed = False
         self._tokens: set[int] = set()
 
@@ -56,46 +61,66 @@ class InvariantMonitor:
             if state.mode in ARMED:
                 self._tokens.add(state.token)
             return
-        if state.stamp_s <= previous.stamp_s or state.seq <= previous.seq:
-            if state.seq < previous.seq and state.token != previous.token and state.mode not in ARMED:
-                return  # the guard started anew; it begins disarmed
-            self._report("I3", state, f"state {state.seq} at {state.stamp_s:.3f} after {previous.seq}")
         was_armed, is_armed = previous.mode in ARMED, state.mode in ARMED
-        if is_armed and not was_armed:
-            self._armed(state)
-        if was_armed and not is_armed:
-            self.stops += 1
-            self._stopped_at_s, self._rest_q = state.stamp_s, None
-            self._gripper_at_stop = previous.gripper_commanded_m
+        if state.seq < previous.seq and state.token != previous.token and not is_armed:
+            self.stops += int(was_armed)
+            self._new_guard, self._commanded_unarmed, self._stopped_at_s = True, False, None
+        else:
+            if state.stamp_s <= previous.stamp_s or state.seq <= previous.seq:
+                self._report("I3", state, f"state {state.seq} at {state.stamp_s:.3f} after {previous.seq}")
+            if is_armed and not was_armed:
+                self._armed(state)
+            if was_armed and not is_armed:
+                self.stops += 1
+                self._watch_rest(state, previous.gripper_commanded_m)
+                self._onset_until_s = state.stamp_s + ONSET_S
+        if self._new_guard:
+            self._before_arming(state)
         if not is_armed and self._stopped_at_s is not None:
             self._while_stopped(state, previous)
         if is_armed and was_armed and not self._motion_allowed and _speed(state) > REST_QD_RAD_S:
             self._report("I2", state, f"moves at {_speed(state):.3f} rad/s without a goal after arming")
             self._motion_allowed = True  # once is enough
         # before the first feedback the guard knows no pose and says NaN; armed, it must
-        if is_armed and not all(np.isfinite(np.asarray(v)).all() for v in (state.q_commanded_rad, state.qd_commanded_rad_s)):
+        if is_armed and not _finite(state.q_commanded_rad, state.qd_commanded_rad_s):
             self._report("I4", state, "a commanded value is not finite")
 
     def _armed(self, state: State) -> None:
         self.armings += 1
-        self._stopped_at_s = self._rest_q = None
+        self._stopped_at_s, self._new_guard = None, False
         if state.token in self._tokens:
             self._report("I3", state, f"token {state.token} was used before")
         self._tokens.add(state.token)
+
+    def _watch_rest(self, state: State, gripper_commanded_m: float) -> None:
+        """From this state on the arm must come to rest in time and stay there, and the gripper keep its command."""
+        self._stopped_at_s, self._rest_q, self._gripper_at_stop = state.stamp_s, None, gripper_commanded_m
+
+    def _before_arming(self, state: State) -> None:
+        """A guard that started anew, whatever the arm did when the old one died: what a stop was under way is the
+        controller's, which this guard sees from its first feedback on. Of its own it commands nothing."""
+        if _speed(state) > REST_QD_RAD_S and not self._commanded_unarmed:
+            self._report("I1", state, f"a new guard commands {_speed(state):.3f} rad/s before it was armed")
+            self._commanded_unarmed = True  # once is enough
+        if self._stopped_at_s is None and _finite(state.q_rad, state.q_commanded_rad, state.gripper_commanded_m):
+            self._watch_rest(state, state.gripper_commanded_m)
 
     def _while_stopped(self, state: State, previous: State) -> None:
         if state.gripper_commanded_m != self._gripper_at_stop:
             self._report("I12", state, f"gripper command {self._gripper_at_stop} -> {state.gripper_commanded_m} m")
             self._gripper_at_stop = state.gripper_commanded_m
-        onset = state.stamp_s - self._stopped_at_s <= ONSET_S
-        if _total_speed(state) > _total_speed(previous) + (ONSET_RISE_RAD_S if onset else SPEED_RISE_RAD_S):
+        allowed_rise = ONSET_RISE_RAD_S if state.stamp_s <= self._onset_until_s else SPEED_RISE_RAD_S
+        if _total_speed(state) > _total_speed(previous) + allowed_rise:
             self._report("I1", state, f"commanded speed rose to {_total_speed(state):.3f} rad/s after the stop")
         q = np.asarray(state.q_commanded_rad)
         if self._rest_q is None:
+            blind = any(c.startswith(BLIND) for c in state.causes)
+            limit_s = BLIND_LIMIT_S if blind else STOP_LIMIT_S
+            said_unknown = blind and state.mode == "REST_UNKNOWN"
             if _speed(state) <= REST_QD_RAD_S and state.at_rest:
                 self._rest_q = q
-            elif state.stamp_s - self._stopped_at_s > STOP_LIMIT_S:
-                self._report("I1", state, f"not at rest {STOP_LIMIT_S} s after the stop")
+            elif state.stamp_s - self._stopped_at_s > limit_s and not said_unknown:
+                self._report("I1", state, f"not at rest {limit_s} s after the stop")
                 self._stopped_at_s = state.stamp_s
         elif np.abs(q - self._rest_q).max() > STILL_RAD:
             self._report("I1", state, f"commanded joints moved {np.abs(q - self._rest_q).max():.4f} rad while stopped")
@@ -111,3 +136,7 @@ def _speed(state: State) -> float:
 
 def _total_speed(state: State) -> float:
     return float(np.abs(state.qd_commanded_rad_s).sum())
+
+
+def _finite(*values) -> bool:
+    return all(np.isfinite(np.asarray(v)).all() for v in values)

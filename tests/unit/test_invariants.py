@@ -94,3 +94,83 @@ def test_not_finite_when_armed_only(run):
 def test_a_stop_that_opens_the_gripper(run):
     run.feed(3, "STOPPED", gripper_commanded_m=0.0)
     assert run.broken == ["I12"]
+
+
+UNKNOWN = dict(
+    q_rad=[float("nan")] * 6, q_commanded_rad=[float("nan")] * 6, gripper_width_m=float("nan"),
+    gripper_commanded_m=float("nan"), at_rest=False, causes=["feedback_lost: none yet"],
+)
+
+
+class Restart(Run):
+    """A guard that was moving (`before`: what it did last) dies; a new one sees nothing yet for 3 s, then the arm."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.feed(5, "STOPPED").arm()
+        self.monitor.allow_motion(True)
+        self.feed(5, "ARMED_AUTO", 0.3)
+        before(self)
+        self.shift, self.k, self.token = self.k + 250, 0, self.token + 1
+        self.feed(375, "STOPPED", **UNKNOWN)
+
+    def feed(self, count, mode, speed=0.0, **changes):
+        for _ in range(count):
+            stamp = {"stamp_s": (self.shift + self.k + 1) * 0.008} if hasattr(self, "shift") else {}
+            super().feed(1, mode, speed, **(stamp | changes))
+        return self
+
+
+BEFORE = {
+    "armed": lambda run: None,
+    "stopping": lambda run: run.feed(10, "STOPPED", 0.3),
+    "at rest": lambda run: run.feed(10, "STOPPED", 0.1).feed(10, "STOPPED"),
+}
+before = pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+
+
+@before
+def test_a_new_guard_has_its_own_time_to_see_rest(before):
+    run = Restart(before)
+    run.feed(100, "STOPPED", at_rest=False).feed(200, "STOPPED").arm().feed(5, "ARMED_AUTO", 0.3)
+    assert run.broken == [] and (run.monitor.stops, run.monitor.armings) == (1, 2)
+
+
+@before
+def test_a_new_guard_whose_arm_never_rests(before):
+    run = Restart(before).feed(140, "STOPPED", at_rest=False)
+    assert run.broken == ["I1"] and "not at rest 1.0 s" in run.monitor.violations[0].detail
+
+
+@before
+def test_a_new_guard_whose_arm_moves_after_rest(before):
+    run = Restart(before).feed(20, "STOPPED").feed(3, "STOPPED", q_commanded_rad=[0.01] + [0.0] * 5)
+    assert run.broken == ["I1"]
+
+
+@before
+def test_a_new_guard_that_moves_the_gripper(before):
+    run = Restart(before).feed(20, "STOPPED").feed(3, "STOPPED", gripper_commanded_m=0.0)
+    assert run.broken == ["I12"]
+
+
+@before
+def test_a_new_guard_that_commands_before_it_is_armed(before):
+    run = Restart(before).feed(20, "STOPPED", 0.04, at_rest=False)
+    assert run.broken == ["I1"] and "before it was armed" in run.monitor.violations[0].detail
+
+
+def test_a_new_guard_that_comes_up_armed(run):
+    run.feed(5, "STOPPED")
+    run.token, run.k = 9, 0
+    assert "I3" in run.feed(1, "ARMED_AUTO", stamp_s=1.0).broken
+
+
+def test_rest_that_cannot_be_measured_must_be_said(run):
+    run.monitor.allow_motion(True)
+    lost = dict(at_rest=False, causes=["feedback_lost: no state for more than 40 ms"])
+    run.feed(5, "ARMED_AUTO", 0.3).feed(250, "STOPPED", **lost).feed(300, "REST_UNKNOWN", **lost)
+    assert run.feed(20, "STOPPED", causes=lost["causes"]).broken == []
+    silent = Run().feed(5, "STOPPED").arm()
+    assert silent.feed(270, "STOPPED", **lost).broken == ["I1"]
+    assert Run().feed(5, "STOPPED").arm().feed(140, "REST_UNKNOWN", at_rest=False).broken == ["I1"]
