@@ -78,7 +78,7 @@ class InvariantMonitor:
             self._before_arming(state)
         if not is_armed and self._stopped_at_s is not None:
             self._while_stopped(state, previous)
-        if is_armed and was_armed and not self._motion_allowed and _speed(state) > REST_QD_RAD_S:
+        if is_armed and not self._motion_allowed and _speed(state) > REST_QD_RAD_S:
             self._report("I2", state, f"moves at {_speed(state):.3f} rad/s without a goal after arming")
             self._motion_allowed = True  # once is enough
         # before the first feedback the guard knows no pose and says NaN; armed, it must
