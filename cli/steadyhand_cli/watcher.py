@@ -50,7 +50,7 @@ class GuardWatcher:
                     time.sleep(0.05)
                     continue
             select.select([client], [], [], 0.1)
-            for message in client.poll():
+            for message in client.poll(every_state=True):
                 if isinstance(message, State):
                     self.monitor.update(message)
                     with self._changed:

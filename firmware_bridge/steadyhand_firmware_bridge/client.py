@@ -71,8 +71,9 @@ class GuardClient:
             return False
         return True
 
-    def poll(self) -> list[Any]:
-        """Messages that have arrived, in order; of a backlog of states only the newest. Never waits."""
+    def poll(self, every_state: bool = False) -> list[Any]:
+        """Messages that have arrived, in order; of a backlog of states only the newest, last, unless `every_state`.
+        Never waits."""
         messages: list[Any] = []
         newest = None
         while self._sock is not None:
@@ -91,11 +92,12 @@ class GuardClient:
                 continue  # a newer guard may say more than we know
             if isinstance(message, State):
                 newest = message
-            else:
+            if every_state or not isinstance(message, State):
                 messages.append(message)
         if newest is not None:
             self.state = newest
-            messages.append(newest)
+            if not every_state:
+                messages.append(newest)
             if self.commander:
                 self.send(Heartbeat(SHELL_HEARTBEAT, True))
         return messages
