@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import select
 import sys
+import time
 
 import numpy as np
 
@@ -18,6 +19,7 @@ ARRIVED_RAD = 0.01
 REFUSALS = 4
 SLACK_S = 5.0
 DIVERGED_RAD, BRAKE_RAD_S2, PLANS = 0.03, 2.0, 5
+SILENT_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -48,14 +50,16 @@ def _home(args: argparse.Namespace) -> int:
 
 
 def drive(session: ManualSession, legs: list, config: go_home.HomeConfig = go_home.HomeConfig()) -> None:
-    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms or keeps refusing.
+    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms, keeps refusing or falls silent.
 
     When the arm is not where the path wants it (this process was held up, and the plan in force braked meanwhile), it is
     brought to rest and the way is planned anew from there.
     """
     sent_s, refused, detail, braking, planned = float("-inf"), 0, "", None, 1
+    heard_s = time.monotonic()
     while True:
-        select.select([session.client], [], [], 0.05)
+        if session.client.connected:  # if not, `poll` says so
+            select.select([session.client], [], [], 0.05)
         state = session.poll()
         for verdict in session.verdicts:
             refused = 0 if verdict.accepted else refused + 1
@@ -63,7 +67,9 @@ def drive(session: ManualSession, legs: list, config: go_home.HomeConfig = go_ho
         if refused >= REFUSALS:
             raise RobotError(f"the gate refuses the way ({detail}): disarmed; jog the arm free by hand")
         if state is None:
+            check_silence(heard_s)
             continue
+        heard_s = time.monotonic()
         if state.mode is not Mode.ARMED_MANUAL:
             raise RobotError(f"stopped on the way: {'; '.join(state.causes)}")
         stamp_s, end_s = state.stamp_s, legs[-1].start_s + legs[-1].duration_s
@@ -85,6 +91,12 @@ def drive(session: ManualSession, legs: list, config: go_home.HomeConfig = go_ho
             if braking is not None:
                 path = braking.waypoints(stamp_s, WINDOW, PERIOD_S)
             session.send_waypoints(state, path, PERIOD_S)
+
+
+def check_silence(heard_s: float) -> None:
+    """Raises RobotError when the newest state of the guard came longer than `SILENT_S` ago (monotonic clock)."""
+    if time.monotonic() - heard_s > SILENT_S:
+        raise RobotError(f"the guard has said nothing for {SILENT_S} s; use the wired emergency stop if the arm moves")
 
 
 def held(state: RobotState) -> str:

@@ -14,6 +14,7 @@ from steadyhand.intervention import Recorder
 from steadyhand.jog import MODES, Jog, JogStep
 from steadyhand.slot import current_slot
 from steadyhand.types import RobotState
+from steadyhand_cli.after_stop import check_silence
 from steadyhand_cli.keys import HELP, KeyMap, Terminal
 from steadyhand_cli.operate import print_refusal
 from steadyhand_firmware_bridge import operator
@@ -59,10 +60,12 @@ class Teleop:
         self._shown_s, self._shown = 0.0, ""
 
     def run(self) -> int:
-        """Until the person leaves (0) or the guard disarms (1)."""
+        """Until the person leaves (0) or the guard disarms (1). Raises RobotError when it goes or falls silent."""
         self.session.on_state = None  # from here on with the command
+        heard_s = time.monotonic()
         while True:
-            select.select([self.session.client, self.terminal.fd], [], [], 0.05)
+            if self.session.client.connected:  # if not, `poll` says so
+                select.select([self.session.client, self.terminal.fd], [], [], 0.05)
             now_s = time.monotonic()
             for key in self.terminal.read():
                 if self._act(self.keys.press(key, now_s)):
@@ -73,7 +76,9 @@ class Teleop:
             for verdict in self.session.verdicts:
                 self.jog.on_verdict(verdict)
             if state is None:
+                check_silence(heard_s)
                 continue
+            heard_s = now_s
             command = self.keys.command(now_s)
             step = self.jog.step(state, command, now_s)
             if step.chunk is not None:
