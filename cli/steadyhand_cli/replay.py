@@ -80,8 +80,10 @@ def _estimate(joints: bag.JointRecording) -> dict:
 
 
 def _aligned(actual: bag.JointRecording, target: bag.JointRecording) -> tuple[bag.JointRecording, bag.JointRecording]:
-    """The samples of both topics with equal stamps (to half a period)."""
-    index = np.clip(np.searchsorted(target.time_s, actual.time_s - 1e-4), 0, len(target.time_s) - 1)
+    """The samples of both topics with equal stamps (to half a period): of each measured one the nearest target."""
+    after = np.clip(np.searchsorted(target.time_s, actual.time_s), 1, len(target.time_s) - 1)
+    nearer = actual.time_s - target.time_s[after - 1] < target.time_s[after] - actual.time_s
+    index = after - nearer
     near = np.abs(target.time_s[index] - actual.time_s) < 0.5 * _period(target.time_s)
     if near.sum() < 10:
         raise ConfigError(f"{bag.ACTUAL} and {bag.TARGET} share {int(near.sum())} stamps: record both from one clock")

@@ -42,6 +42,15 @@ def test_without_currents_in_contact_nothing_is_seen(recording):
     assert replay.analyse(bag.Recording(quiet, target, {}))["contacts"]["seen"] == []
 
 
+@pytest.mark.parametrize("early_s", [0.003, -0.003])
+def test_targets_that_come_a_little_earlier_or_later_are_matched(recording, early_s):
+    fields = ("q_rad", "qd_rad_s", "current_a")
+    shifted = bag.JointRecording(recording.target.time_s - early_s, *(getattr(recording.target, n) for n in fields))
+    actual, target = replay._aligned(recording.actual, shifted)
+    assert len(actual.time_s) >= len(recording.actual.time_s) - 1
+    assert np.abs(actual.time_s - early_s - target.time_s).max() < 1e-9
+
+
 def test_command_writes_json(tmp_path, capsys):
     assert main(["replay", str(SAMPLE), "--json", str(tmp_path / "r.json")]) == 0
     assert json.loads((tmp_path / "r.json").read_text())["gate"]["refused"] == 0
@@ -66,7 +75,7 @@ def test_folder_that_is_no_bag(tmp_path):
         bag.read(tmp_path)
 
 
-def write_bag(folder, names, rows=20, topic="/joint_states", change=lambda k, q: q):
+def write_bag(folder, names, rows=20, topic="/joint_states", change=lambda k, q: q, period_ns=8_000_000):
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
@@ -78,7 +87,7 @@ def write_bag(folder, names, rows=20, topic="/joint_states", change=lambda k, q:
             header = t["std_msgs/msg/Header"](t["builtin_interfaces/msg/Time"](1, k), "base")
             q = change(k, np.zeros(len(names)))
             message = t["sensor_msgs/msg/JointState"](header, list(names), q, np.zeros(len(names)), np.array([]))
-            writer.write(connection, 10**9 + 8_000_000 * k, store.serialize_cdr(message, "sensor_msgs/msg/JointState"))
+            writer.write(connection, 10**9 + period_ns * k, store.serialize_cdr(message, "sensor_msgs/msg/JointState"))
     return folder
 
 
@@ -116,3 +125,10 @@ def test_too_short_a_bag(tmp_path):
 
     with pytest.raises(ConfigError, match="at least 10"):
         bag.read(write_bag(tmp_path / "b", ur5.JOINT_NAMES, rows=3))
+
+
+def test_stamps_that_stand_still(tmp_path):
+    from steadyhand import ur5
+
+    with pytest.raises(ConfigError, match="stamps of /joint_states do not advance"):
+        bag.read(write_bag(tmp_path / "b", ur5.JOINT_NAMES, period_ns=0))
