@@ -109,7 +109,7 @@ def check_models() -> list[Finding]:
         wanted = [folder / "config.pbtxt", folder / "1/model.onnx", folder / "1/contract.json"]
         gone = [str(p.relative_to(ROOT)) for p in wanted if not p.is_file()]
         if gone:
-            findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", "git checkout, or train it: docs/"))
+            findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", "git checkout, or train it: docs/policies.md, docs/perception.md"))
         else:
             findings.append(Finding(OK, f"model {model}"))
     return findings
@@ -117,9 +117,9 @@ def check_models() -> list[Finding]:
 
 def check_realtime() -> list[Finding]:
     try:
-        old = os.sched_getscheduler(0)
+        before, priority = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        os.sched_setscheduler(0, old, os.sched_param(0))
+        os.sched_setscheduler(0, before, priority)
         return [Finding(OK, "SCHED_FIFO is permitted")]
     except (PermissionError, AttributeError):
         remedy = "ulimit -r 80, or a file in /etc/security/limits.d that grants rtprio"
@@ -157,8 +157,8 @@ def findings(hardware: bool) -> list[Finding]:
     for check in checks:
         try:
             lines += check()
-        except OSError as error:
-            lines.append(Finding(MISSING, str(error), "mend the file it names"))
+        except Exception as error:  # a broken environment breaks its own metadata in many ways; the others are still asked
+            lines.append(Finding(MISSING, f"a check fell over: {type(error).__name__}: {error}", "mend what it names"))
     return lines
 
 

@@ -57,3 +57,35 @@ def test_the_exit_code_counts(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "findings", lambda hardware: [doctor.Finding(doctor.MISSING, "x", "get x")])
     assert main(["doctor"]) == 1
     assert "get x" in capsys.readouterr().out
+
+
+def test_a_check_that_falls_over_is_a_finding_and_the_others_are_made(monkeypatch):
+    def broken():
+        raise KeyError("Name")
+
+    monkeypatch.setattr(doctor, "check_interfaces", broken)
+    found = doctor.findings(hardware=True)
+    assert [f.what for f in found if "fell over" in f.what] == ["a check fell over: KeyError: 'Name'"]
+    assert any("ports" in f.what for f in found)
+
+
+def test_asking_for_realtime_leaves_the_scheduler_as_it_was(monkeypatch):
+    asked = []
+    monkeypatch.setattr(doctor.os, "sched_getscheduler", lambda pid: doctor.os.SCHED_RR)
+    monkeypatch.setattr(doctor.os, "sched_getparam", lambda pid: doctor.os.sched_param(7))
+    monkeypatch.setattr(doctor.os, "sched_setscheduler", lambda pid, policy, p: asked.append((policy, p.sched_priority)))
+    assert levels(doctor.check_realtime()) == [doctor.OK]
+    assert asked == [(doctor.os.SCHED_FIFO, 1), (doctor.os.SCHED_RR, 7)]
+
+
+def test_ports_are_those_of_the_slot(monkeypatch):
+    from steadyhand.slot import MAX_SLOT, current_slot
+
+    monkeypatch.setenv("STEADYHAND_SLOT", str(MAX_SLOT))
+    slot = current_slot()
+    with socket.socket() as first, socket.socket() as last:
+        for taken, address in ((first, (slot.robot_host, 29999)), (last, ("127.0.0.1", slot.triton_metrics_port))):
+            taken.bind(address)
+        (finding,) = doctor.check_ports()
+    assert finding.what == f"ports in use: {slot.robot_host}:29999, 127.0.0.1:{slot.triton_metrics_port}"
+    assert doctor.MAX_SLOT == MAX_SLOT
