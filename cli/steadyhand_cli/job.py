@@ -196,13 +196,12 @@ class _Job:
     def _operator_stop(self) -> None:
         self._phase("operator stop")
         before = self.watcher.state
-        sent = time.monotonic()
         operator.stop("operator", "main job: stop in the middle")
         stopped = self.watcher.wait(lambda s: s.mode not in ("ARMED_AUTO",), 1.0)
         rest = self.watcher.wait(lambda s: s.mode == "STOPPED" and s.at_rest, 3.0)
         self.stop_report = {
             "speed_before_rad_s": max(abs(v) for v in before.qd_commanded_rad_s),
-            "latched_after_s": time.monotonic() - sent if stopped is None else max(0.0, stopped.stamp_s - before.stamp_s),
+            "latched_after_s": None if stopped is None else stopped.stamp_s - before.stamp_s,
             "rest_after_s": None if rest is None else rest.stamp_s - before.stamp_s,
             "causes": list(rest.causes) if rest else [],
             "rearmed": False,
@@ -257,6 +256,8 @@ class _Job:
         problems = []
         if placed < self.config.cubes:
             problems.append(f"{placed} of {self.config.cubes} cubes are in the box")
+        if "NO_RESULT" in codes:
+            problems.append("a goal ended without a result")
         if violations:
             problems.append(f"{len(violations)} invariant violations")
         if self.config.triton and triton_share < TRITON_SHARE_WANTED:
