@@ -6,6 +6,7 @@ import time
 import pytest
 
 from steadyhand.errors import ConfigError, RobotError
+from steadyhand_cli.injection import proxy
 from steadyhand_cli.injection.proxy import LinkProxy, Trouble
 
 
@@ -138,6 +139,34 @@ def test_an_orderly_end_is_passed_on_after_the_last_bytes(pair):
     assert pair.got(pair.far, 1) is None
 
 
+def test_the_end_waits_its_turn_behind_bytes_that_are_held(pair):
+    pair.trouble("to_robot", hold=True)
+    pair.near.send(b"bye")
+    pair.near.close()
+    assert pair.got(pair.far, 1, 0.05) == b""
+    pair.trouble("to_robot")
+    assert pair.got(pair.far, 3) == b"bye"
+    assert pair.got(pair.far, 1) is None
+
+
+def test_a_full_cable_is_left_unread_without_a_busy_loop_and_loses_nothing(pair, monkeypatch):
+    monkeypatch.setattr(proxy, "MAX_READ", 100)
+    monkeypatch.setattr(proxy, "MAX_HELD", 1000)
+    pair.trouble("to_robot", hold=True)
+    sent = bytes(range(256)) * 20
+    pair.near.send(sent)
+    end_s = time.monotonic() + 2.0
+    while pair.proxy.counters["bytes"] <= 1000 and time.monotonic() < end_s:
+        pair.proxy.service(0.01)
+    pair.proxy.service(0.01)
+    assert 1000 < pair.proxy.counters["bytes"] <= 1100
+    begin_s = time.monotonic()
+    pair.proxy.service(0.05)
+    assert time.monotonic() - begin_s >= 0.05
+    pair.trouble("to_robot")
+    assert pair.got(pair.far, len(sent)) == sent
+
+
 def test_nobody_behind_the_cable(pair):
     pair.server.close()
     client = socket.create_connection(("127.0.0.1", pair.port), 1.0)
@@ -154,7 +183,8 @@ def test_a_taken_port_is_named(pair):
 @pytest.mark.parametrize("line", [
     "", "[]", "{}", '{"cut": 1}', '{"cut": null}', '{"port": 1, "way": "to_robot"}', '{"port": PORT, "way": "up"}',
     '{"port": PORT, "way": "to_robot", "trouble": {"speed": 1}}', '{"port": PORT, "way": "to_robot", "trouble": []}',
-    '{"port": PORT, "way": "to_robot", "trouble": {"drop": 1}}', '{"port": PORT, "way": "to_robot", "trouble": {"delay_s": "x"}}',
+    '{"port": PORT, "way": "to_robot", "trouble": {"drop": 1}}',
+    '{"port": PORT, "way": "to_robot", "trouble": {"delay_s": "x"}}',
     '{"port": PORT, "way": "to_robot", "trouble": {"delay_s": NaN}}', '{"port": [], "way": "to_robot"}',
 ])  # fmt: skip
 def test_a_wrong_command_is_answered_and_changes_nothing(pair, line):
@@ -171,7 +201,10 @@ def test_a_command_is_done_when_it_is_answered(pair):
     assert pair.got(pair.far, 1, 0.05) == b""
 
 
-@pytest.mark.parametrize("wrong", [{"delay_s": -1.0}, {"delay_s": float("nan")}, {"truncate_bytes": -2}, {"corrupt": 1 << 30}])
+@pytest.mark.parametrize("wrong", [
+    {"delay_s": -1.0}, {"delay_s": float("nan")}, {"truncate_bytes": -2}, {"truncate_bytes": 1.5}, {"corrupt": -1},
+    {"corrupt": 1 << 30}, {"corrupt": 2.0},
+])  # fmt: skip
 def test_troubles_are_checked(wrong):
     with pytest.raises(ConfigError, match="trouble"):
         Trouble(**wrong)

@@ -73,8 +73,10 @@ def test_the_commander_reaches_its_speed_keeps_it_and_ends_within_reach():
 
 
 def test_stops_that_are_there_are_not_made_again_and_sources_take_turns():
-    done = [{"condition": "fifo_quiet", "source": "topic"}, {"condition": "fifo_quiet", "source": "service", "error": "x"},
-            {"condition": "other_quiet", "source": "topic"}]  # fmt: skip
+    done = [
+        {"condition": "fifo_quiet", "source": "topic"}, {"condition": "fifo_quiet", "source": "service", "error": "x"},
+        {"condition": "other_quiet", "source": "topic"},
+    ]  # fmt: skip
     assert stop_latency.left(done, "fifo_quiet", ["topic", "service"], 3, 2) == ["topic", "service", "topic", "service"]
     assert stop_latency.left(done, "fifo_quiet", ["topic"], 1, 1) == []
 
@@ -84,10 +86,13 @@ def test_the_figures_asked_for_come_from_the_right_stops():
         return {"condition": condition, "source": source, "cause": "c", "scheduler": "SCHED_FIFO", "commit": "x",
                 "received_to_setpoint_s": ms / 1e3, "rest_over_minimum": 1.05, "minimum_s": 0.2, **more}  # fmt: skip
 
-    records = [record("fifo_quiet", "topic", 10), record("fifo_quiet", "stop_channel", 11), record("fifo_loaded", "topic", 12),
-               record("fifo_loaded", "stop_channel", 13), record("fifo_quiet", "guard_killed", 1, sent_to_decelerate_s=0.02),
-               record("fifo_quiet", "source_killed", 1, sent_to_decelerate_s=0.1),
-               {"condition": "fifo_quiet", "source": "topic", "error": "no", "commit": "x"}]  # fmt: skip
+    records = [
+        record("fifo_quiet", "topic", 10), record("fifo_quiet", "stop_channel", 11),
+        record("fifo_loaded", "topic", 12), record("fifo_loaded", "stop_channel", 13),
+        record("fifo_quiet", "guard_killed", 1, sent_to_decelerate_s=0.02),
+        record("fifo_quiet", "source_killed", 1, sent_to_decelerate_s=0.1),
+        {"condition": "fifo_quiet", "source": "topic", "error": "no", "commit": "x"},
+    ]  # fmt: skip
     figures = stop_latency.metrics(records)
     assert figures["n"] == 1 and figures["topic_p999_ms"] == 10.0 and figures["loaded_topic_p999_ms"] == 12.0
     assert figures["process_death_decel_p99_ms"] == 20.0 and figures["command_source_decel_p99_ms"] == 100.0

@@ -4,9 +4,11 @@ The graph runs on from cell to cell, as it must survive every fault: a cell begi
 """
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +22,8 @@ from steadyhand_cli.injection.table import Injection, Kind, process_of
 from steadyhand_cli.job import RESULT_NAMES
 
 PHASE_TIMEOUT_S = 60.0
-UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.6  # strike when the arm is this fast and gains no more, or so long after the phase began
+# strike when the arm is this fast and gains no more, or so long after the phase began
+UNDER_WAY_RAD_S, UNDER_WAY_S = 0.2, 0.6
 STALL_S = 0.2  # no sample for this long, although the controller lives: the machine was held up
 WATCH_S = 1.2  # after the act, longer than the longest limit
 STATE_AGAIN_S = 6.0  # a guard that died speaks again within this
@@ -41,15 +44,17 @@ class Cells:
     def run(self, injection: Injection, phase: str) -> dict:
         """Record of one cell (`judge.to_record`); a cell that cannot even be set up says why."""
         graph = self.graph
-        measured = judge.Measured(injection.name, phase, phase_reached=False)
+        measured, reached = judge.Measured(injection.name, phase, phase_reached=False), False
         try:
             self._mend()
             self.operators.prepare(graph, injection.act)
             goal = self._start()
-            if self._reach(goal, phase):
+            reached = self._reach(goal, phase)
+            if reached:
                 measured = self._strike(injection, phase, goal)
         except RobotError as error:
-            return judge.to_record(measured, [*judge.problems(measured, injection.expect), str(error)])
+            came = [] if reached else judge.problems(measured, injection.expect)
+            return judge.to_record(replace(measured, phase_reached=reached), [*came, str(error)])
         finally:
             self.operators.release()
         return judge.to_record(measured, judge.problems(measured, injection.expect))
@@ -129,9 +134,9 @@ class Cells:
     def _strike(self, injection: Injection, phase: str, goal) -> judge.Measured:
         graph, monitor = self.graph, self.graph.watcher.monitor
         pids, broken = graph.supervisor.pids(), len(monitor.violations)
-        course = perform(graph, injection.act, self.operators)
-        act_s = next(course)
-        seen = self._watch(course, act_s, injection)
+        with contextlib.closing(perform(graph, injection.act, self.operators)) as course:
+            act_s = next(course)
+            seen = self._watch(course, act_s, injection)
         over_s, since_s = time.monotonic(), act_s
         if injection.blind:
             graph.score.close()  # that end may have died
@@ -152,16 +157,17 @@ class Cells:
         struck, after_pids = process_of(injection.act), graph.supervisor.pids()
         changed = [name for name, pid in after_pids.items() if name != struck and pids.get(name) != pid]
         self._check(act_s, seen, injection)
+        broke = monitor.violations[broken:]
         return judge.Measured(
             injection.name, phase, True, speed_rad_s=onset.speed_at(before, act_s), recover_s=recover_s - over_s,
             accelerating=onset.accelerating(before, act_s), disarmed=bool(seen),
             causes=tuple(sorted({c for s in seen for c in s.causes})), speed_after_rest_rad_s=speed_after,
             plant_moved_rad=moved, changed=tuple(changed), recovered=not math.isnan(recover_s), result=result,
-            violations=tuple(f"{v.invariant}: {v.detail} ({v.stamp_s - act_s:+.2f} s)" for v in monitor.violations[broken:]), **times,
+            violations=tuple(f"{v.invariant}: {v.detail} ({v.stamp_s - act_s:+.2f} s)" for v in broke), **times,
         )
 
     def _times(self, act_s: float, since_s: float, seen: list[State]) -> dict[str, float]:
-        """When the guard noticed, by its own stamp; when set-points braked, the arm decelerated and stood, at the port."""
+        """When the guard noticed, by its own stamp; at the port: set-points braked, the arm decelerated, it stood."""
         rows = self.graph.observer.rows(since_s)
         port, setpoints = observer.trace(rows), observer.setpoint_trace(rows, ur5.SERVO_PERIOD_CB3_S)
         return {

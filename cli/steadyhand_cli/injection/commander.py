@@ -1,8 +1,8 @@
 """A command source of its own process: keeps an armed arm in steady motion over DDS, as the agent streams a policy.
 
 `python -m steadyhand_cli.injection.commander`: base and last wrist at `SPEED_RAD_S`, towards the middle of the cell
-from wherever the last stop left them, 20 chunks a second that answer the newest state. SIGUSR1: says nothing more (a live
-process with nothing to say), SIGUSR2: speaks again.
+from wherever the last stop left them, 20 chunks a second that answer the newest state. SIGUSR1: says nothing more (a
+live process with nothing to say), SIGUSR2: speaks again.
 """
 from __future__ import annotations
 

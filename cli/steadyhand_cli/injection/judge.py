@@ -15,8 +15,8 @@ STILL_RAD_S = 5e-3  # a rise of commanded speed after rest that is none
 class Measured:
     """One cell. Times in seconds after the act (a blind one: after the controller's return); NaN: did not happen.
 
-    `speed_after_rest_rad_s` is the greatest rise of the commanded speed at the port between rest and re-arming, `changed` names the
-    processes, other than the one struck, whose ids differ afterwards.
+    `speed_after_rest_rad_s` is the greatest rise of the commanded speed at the port between rest and re-arming,
+    `changed` names the processes, other than the one struck, whose ids differ afterwards.
     """
 
     injection: str

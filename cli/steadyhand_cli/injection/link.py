@@ -22,7 +22,11 @@ class Link:
             [sys.executable, "-m", "steadyhand_cli.injection.proxy", "--listen", listen, "--forward", forward],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
-        self._answer(10.0)
+        try:
+            self._answer(10.0)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Link:
         return self
@@ -47,13 +51,12 @@ class Link:
 
     def close(self) -> None:
         """End the process; the connections end with it."""
-        if self._process.poll() is None:
-            self._process.stdin.close()
-            try:
-                self._process.wait(2.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(2.0)
+        self._process.stdin.close()  # nothing is left in its buffer: every request was flushed
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(2.0)
         self._process.stdout.close()
 
     def _ask(self, request: dict) -> dict:

@@ -92,10 +92,12 @@ class Observer:
             [sys.executable, "-m", "steadyhand_cli.injection.observer", "--host", host, "--file", str(path)],
             stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
-        if not select.select([self._process.stdout], [], [], 10.0)[0]:
+        said = select.select([self._process.stdout], [], [], 10.0)[0]
+        self.scheduler = self._process.stdout.readline().strip() if said else ""
+        if not self.scheduler:
             self.close()
-            raise RobotError("the observer of the controller's port did not start within 10 s")
-        self.scheduler = self._process.stdout.readline().strip()
+            why = "ended at once" if said else "did not start within 10 s"
+            raise RobotError(f"the observer of the controller's port at {host} {why}")
 
     def __enter__(self) -> Observer:
         return self

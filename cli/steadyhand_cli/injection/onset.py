@@ -66,9 +66,9 @@ def speed_at(trace: Trace, at_s: float) -> float:
 def steady_fall_s(trace: Trace, event_s: float, sigmas: float = 6.0) -> float:
     """Time of the first sample after `event_s` at which a motion that was steady before falls for good.
 
-    The motion may still creep towards its speed, so the level is that of the last 40 ms before, and the noise that of the
-    changes from sample to sample over 0.3 s: threshold `sigmas` of it below the level, at least 1 mrad/s. NaN when the arm
-    was not moving steadily (a spread above a tenth of the speed) or comes to no standstill.
+    The motion may still creep towards its speed, so the level is that of the last 40 ms before, and the noise that of
+    the changes from sample to sample over 0.3 s: threshold `sigmas` of it below the level, at least 1 mrad/s. NaN when
+    the arm was not moving steadily (a spread above a tenth of the speed) or comes to no standstill.
     """
     base = trace.between(event_s - STEADY_BASE_S, event_s).target_speed
     if len(base) < 10 or base.mean() < MOVING_RAD_S or base.std() > 0.1 * base.mean():

@@ -41,9 +41,10 @@ class Trouble:
     def __post_init__(self) -> None:
         if not 0.0 <= self.delay_s <= 10.0:
             raise ConfigError(f"trouble delay_s={self.delay_s}: give 0 to 10")
-        for name in ("truncate_bytes", "corrupt"):
-            if not -1 <= getattr(self, name) <= MAX_HELD:
-                raise ConfigError(f"trouble {name}={getattr(self, name)}: give 0 to {MAX_HELD}")
+        for name, least in (("truncate_bytes", -1), ("corrupt", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not least <= value <= MAX_HELD:
+                raise ConfigError(f"trouble {name}={value!r}: give a whole number from {least} to {MAX_HELD}")
 
     @staticmethod
     def of(raw: object) -> Trouble:
@@ -65,9 +66,10 @@ class _End:
     sock: socket.socket
     way: str  # of the bytes that are read here
     peer: _End | None = None
-    held: deque = field(default_factory=deque)
+    held: deque = field(default_factory=deque)  # (time, bytes); no bytes: the connection's end
     held_bytes: int = 0
     reads: int = 0
+    waits: bool = False  # not read while its peer holds too much
 
 
 @dataclass
@@ -199,6 +201,8 @@ class LinkProxy:
 
     def _read(self, port: _Port, end: _End) -> None:
         if end.peer.held_bytes > MAX_HELD:
+            self._selector.unregister(end.sock)
+            end.waits = True
             return
         try:
             data = end.sock.recv(MAX_READ)
@@ -210,10 +214,9 @@ class LinkProxy:
             return
         trouble = port.trouble[end.way]
         if not data:
-            if trouble.drop or trouble.hold:  # a cable that swallows bytes swallows the farewell too
-                self._selector.unregister(end.sock)
-            else:
-                self._drop(end, gently=True)
+            self._selector.unregister(end.sock)
+            if not trouble.drop:  # a cable that swallows bytes swallows the farewell too
+                self._hold(end.peer, b"", trouble)
             return
         end.reads += 1
         if trouble.drop:
@@ -225,54 +228,55 @@ class LinkProxy:
             self.counters["corrupted"] += 1
         self.counters["bytes"] += len(data)
         if trouble.truncate_bytes >= 0:
-            data = data[: trouble.truncate_bytes]
             self.counters["truncated"] += 1
             port.trouble[end.way] = Trouble()
-            try:
-                end.peer.sock.send(data)
-            except OSError:
-                pass
-            self._drop(end)
+            self._selector.unregister(end.sock)
+            if trouble.truncate_bytes:
+                self._hold(end.peer, data[: trouble.truncate_bytes], trouble)
+            self._hold(end.peer, b"", trouble)
             return
-        end.peer.held.append((time.monotonic() + trouble.delay_s, data))
-        end.peer.held_bytes += len(data)
+        self._hold(end.peer, data, trouble)
+
+    @staticmethod
+    def _hold(end: _End, data: bytes, trouble: Trouble) -> None:
+        end.held.append((time.monotonic() + trouble.delay_s, data))
+        end.held_bytes += len(data)
 
     def _send(self, port: _Port, end: _End, now_s: float) -> None:
         if port.trouble[end.peer.way].hold:
             return
         try:
             while end.held and end.held[0][0] <= now_s:
-                at_s, data = end.held.popleft()
-                sent = 0
-                try:
-                    sent = end.sock.send(data)
-                finally:
-                    end.held_bytes -= sent
-                    if sent < len(data):
-                        end.held.appendleft((at_s, data[sent:]))
+                at_s, data = end.held[0]
+                if not data:
+                    return self._drop(end)
+                sent = end.sock.send(data)
+                end.held_bytes -= sent
+                if sent < len(data):
+                    end.held[0] = at_s, data[sent:]
+                else:
+                    end.held.popleft()
         except BlockingIOError:
-            return
+            pass
         except OSError as error:
             if error.errno not in (errno.ENOTCONN, errno.EINPROGRESS):
-                self._drop(end)
+                return self._drop(end)
+        if end.peer.waits and end.held_bytes <= MAX_HELD:
+            end.peer.waits = False
+            self._selector.register(end.peer.sock, selectors.EVENT_READ, (port, end.peer))
+        return None
 
-    def _drop(self, end: _End, reset: bool = False, gently: bool = False) -> None:
-        """Close both sockets of a pair; `gently` after what they still hold has been sent."""
+    def _drop(self, end: _End, reset: bool = False) -> None:
+        """Close both sockets of a pair."""
         for one in (end, end.peer):
             port = next((p for p in self._ports.values() if one in p.ends), None)
             if port is None:
                 continue
             port.ends.remove(one)
-            if gently:
-                try:
-                    while one.held:
-                        one.sock.send(one.held.popleft()[1])
-                except OSError:
-                    pass
             try:
                 self._selector.unregister(one.sock)
             except KeyError:
-                pass  # its other side had ended before
+                pass  # it had ended before, or waits
             if reset:
                 one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.sock.close()

@@ -1,9 +1,9 @@
 """THE table of injections: what is done to which process or link, and what must come of it. Written before it is tried.
 
 Every process of `launch/ur5.launch.xml` is killed and frozen, every link is cut, delayed, flooded or made to lie.
-Limits are those of the requirements: deceleration within 60 ms of the death of a motion-critical process or of a stop request,
-110 ms for the active command source, age plus prediction (0.5 s) for sight. A limit that depends on the arm moving
-is judged only where it moved; a fault that strikes at rest must leave it at rest.
+Limits are those of the requirements: deceleration within 60 ms of the death of a motion-critical process or of a stop
+request, 110 ms for the active command source, age plus prediction (0.5 s) for sight. A limit that depends on the arm
+moving is judged only where it moved; a fault that strikes at rest must leave it at rest.
 """
 from __future__ import annotations
 
