@@ -83,7 +83,7 @@ def without_objects(poses: TrayPoses) -> dict:
 def run(args: argparse.Namespace) -> Path:
     config = load_config(args.config)
     render_split(config, "test")
-    data, poses = load_split(Path(config["out"]), "test"), TrayPoses(args.repository)
+    data, poses = load_split(config, "test"), TrayPoses(args.repository)
     truth = list(zip(data["cubes"], data["label"]))
     with common.alone():
         load = os.getloadavg()[0]

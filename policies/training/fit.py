@@ -78,6 +78,9 @@ def fit(
         network.eval()
         with torch.no_grad():
             value = float(loss_function(network.plan(check_in), check_out))
+        if not np.isfinite(value):
+            raise ConfigError(f"optimiser: learning_rate={rate} gives a validation loss of {value} in epoch {epoch}; "
+                              "lower it, and see that every observation is finite")
         on_epoch({"epoch": epoch, "train_loss": total / max(len(inputs) // batch, 1), "validation_loss": value,
                   "learning_rate": schedule.get_last_lr()[0], "samples": len(inputs)})
         if value < best[0]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.common import wilson
 from steadyhand import policy_io
 from policies.training.expert import expert_actions
 
@@ -93,16 +94,6 @@ def _actor_function(actor: Actor):
 
     session = open_session(actor.model)
     return lambda observation: session.run(None, {"observation": observation[None]})[0][0].astype(float)
-
-
-def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927)."""
-    if n == 0:
-        return 0.0, 1.0
-    p, d = successes / n, 1 + z * z / n
-    middle = (p + z * z / (2 * n)) / d
-    half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def summary(episodes: list[Episode]) -> dict:

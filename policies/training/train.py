@@ -20,6 +20,7 @@ import torch
 import yaml
 
 from steadyhand import policy_io
+from steadyhand.errors import ConfigError
 from steadyhand.slot import current_slot
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.repository import DEFAULT_REPOSITORY
@@ -102,6 +103,8 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
     LOG.info("demonstrations: %s", summary(shown))
     save_chunks(shown, folder / "demonstrations.npz")
     kept = [e for e in shown if e.success]
+    if not kept:
+        raise ConfigError(f"demonstrations: none of {len(shown)} succeeded with noise={demo['noise']}; lower it")
     validation = observations_of(run_episodes(Actor(), seeds(config["validation"]), workers=workers))
     real = observations_of(kept)
     mean, std = fit.statistics(real)
@@ -169,11 +172,13 @@ def main(argv: list[str] | None = None) -> int:
     if not options.evaluate_only:
         network, demonstrations, visited = train(config, folder)
         export.export_onnx(network, version / "model.onnx")
+        with np.load(folder / "demonstrations.npz") as file:
+            canary = file["observation"][10]
         contract = export.make_contract(
             network, version / "model.onnx",
             contracts.Training(made_at, config["seed"], config_sha256, demonstrations, visited),
             contracts.Score("not evaluated yet", 0, 0, 0.0, 1.0),
-            np.load(folder / "demonstrations.npz")["observation"][10], config["model"],
+            canary, config["model"],
         )
         (version / "contract.json").write_text(contracts.dump(contract))  # usable while the evaluation runs
         if not (version.parent / "config.pbtxt").exists():

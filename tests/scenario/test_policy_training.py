@@ -15,6 +15,7 @@ import yaml  # noqa: E402
 from policies.training import command_space, fit, train  # noqa: E402
 from policies.training.expert import expert_actions, expert_plan  # noqa: E402
 from policies.training.network import ACCELERATION_LIMITS, PolicyNetwork  # noqa: E402
+from steadyhand.errors import ConfigError
 from steadyhand.policy_io import OBSERVATION_DIM  # noqa: E402
 from steadyhand_policies import repository  # noqa: E402
 from steadyhand_policies.checks import check_policy  # noqa: E402
@@ -39,12 +40,31 @@ def test_the_demonstrator_finishes_in_command_space():
     assert command_space.run(expert_actions, 50, 0.0, 3).done.all()
 
 
+@pytest.mark.parametrize("vote", [-1.0, 1.0])
+def test_nothing_is_done_in_command_space_without_both_votes(vote):
+    def stubborn(observations):
+        actions = expert_actions(observations)
+        actions[:, :, 4] = vote
+        return actions
+
+    assert not command_space.run(stubborn, 20, 0.0, 3).done.any()
+
+
 def test_jitter_stays_on_the_unit_circle_and_keeps_the_mode():
     observations = command_space.run(expert_actions, 2, 0.0, 1).observations
     settings = yaml.safe_load(open(train.__file__.replace("train.py", "config.yaml")))["optimiser"]
     disturbed = fit.jittered(observations, settings, np.random.default_rng(0))
     np.testing.assert_allclose(np.hypot(disturbed[:, 3], disturbed[:, 4]), 1.0, atol=1e-5)
     np.testing.assert_array_equal(disturbed[:, 11:], observations[:, 11:])
+
+
+def test_observations_that_are_not_finite_teach_nothing():
+    settings = yaml.safe_load(open(train.__file__.replace("train.py", "config.yaml")))["optimiser"] | {"batch": 32}
+    observations = command_space.run(expert_actions, 10, 0.0, 1).observations
+    network = PolicyNetwork((8,), *fit.statistics(observations))
+    observations[0, 0] = np.nan
+    with pytest.raises(ConfigError, match="learning_rate=0.003 gives a validation loss of nan in epoch 0"):
+        fit.fit(network, observations, observations[1:100], settings, 1, 1, lambda row: None)
 
 
 def test_one_command_makes_a_repository(tmp_path):

@@ -1,11 +1,14 @@
-"""What the training asks of the model: labels, targets, losses; and that the network can learn and is exported whole."""
+"""What the training asks of the model (labels, targets, losses), what it refuses; it learns and is exported whole."""
 import numpy as np
 import pytest
 
-from policies.training.perception.dataset import ABSENT, IGNORED, PRESENT, labels_of, outline_pixels
+from policies.training.perception.dataset import (
+    ABSENT, IGNORED, PRESENT, labels_of, load_split, outline_pixels, shard_paths,
+)
 from policies.training.perception.metrics import match, summary
 from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, sample_scene
 from steadyhand import cell, kinematics
+from steadyhand.errors import ConfigError, ContractError
 from steadyhand_perception.maps import MAPS, Grid, Peaks, encode
 from tests.unit.test_perception_maps import looking_down
 
@@ -52,7 +55,8 @@ def test_outline_of_a_cube_seen_from_straight_above():
     pose = np.diag([1.0, -1.0, -1.0, 1.0])
     pose[:3, 3] = [0.5, -0.1, 10.0 + cell.CUBE_SIZE_M]  # so far away that the top face hides the sides
     camera = type(CAMERA)(160, 160, 4000.0, 4000.0, 79.5, 79.5, tuple(map(tuple, pose.tolist())))
-    scene = TrainingScene(cell.HOME_Q_RAD, 0.04, np.array([[0.5, -0.1, STANDING_Z_M]]), np.array([[0, 0, 0, 1.0]]), -1, "")
+    position, upright = np.array([[0.5, -0.1, STANDING_Z_M]]), np.array([[0, 0, 0, 1.0]])
+    scene = TrainingScene(cell.HOME_Q_RAD, 0.04, position, upright, -1, "")
     assert outline_pixels(camera, scene)[0] == pytest.approx((4000 * cell.CUBE_SIZE_M / 10) ** 2, rel=0.02)
 
 
@@ -71,6 +75,22 @@ def test_a_carried_cube_is_in_the_gripper():
     for scene in carried:
         tool = kinematics.pose_base_link_tool(scene.q_rad)[:3, 3]
         assert np.linalg.norm(tool - scene.position_m[0]) < 0.012
+
+
+def write_shards(config: dict, split: str, *sizes: int) -> None:
+    for path, n in zip(shard_paths(config, split), sizes):
+        np.savez(path, images=np.full((n, 16, 16, 3), 90, np.uint8), label=np.zeros((n, cell.MAX_CUBES)))
+
+
+def test_only_the_images_that_the_configuration_asks_for_are_loaded(tmp_path):
+    config = {"seed": 1, "out": str(tmp_path), "images": {"train": 5, "shard": 3}}
+    with pytest.raises(ConfigError, match="train_1_000.npz: not there"):
+        load_split(config, "train")
+    write_shards(config, "train", 3, 2)
+    write_shards(config | {"seed": 2}, "train", 3, 2)
+    assert len(load_split(config, "train")["images"]) == 5
+    with pytest.raises(ConfigError, match="images.train=4: .* holds 5"):
+        load_split(config | {"images": {"train": 4, "shard": 3}}, "train")
 
 
 def peaks_at(*xy) -> Peaks:
@@ -114,6 +134,39 @@ def test_losses_are_least_at_the_targets():
 
 
 @pytest.mark.train
+def test_the_predicted_deviation_is_drawn_to_the_error_made():
+    torch = pytest.importorskip("torch")
+    from policies.training.perception.losses import position_loss
+
+    error = 0.5  # length of a two-dimensional error: its likeliest deviation is error / sqrt(2)
+    offset, weight = torch.zeros(1, 2, 1, 1), torch.ones(1, 1, 1)
+    target = torch.tensor([error, 0.0]).reshape(1, 2, 1, 1)
+    for log_ratio, sign in ((-0.2, -1), (0.0, 0), (0.2, 1)):
+        log_std = torch.full((1, 1, 1), float(np.log(error / np.sqrt(2)) + log_ratio), requires_grad=True)
+        position_loss(offset, target, log_std, weight).backward()
+        assert np.sign(round(float(log_std.grad), 5)) == sign
+
+
+@pytest.mark.train
+def test_augmented_images_differ_and_show_the_object_at_its_place():
+    torch = pytest.importorskip("torch")
+    from policies.training.perception.augment import augment
+
+    torch.manual_seed(0)
+    image = torch.full((64, 40, 40, 3), 90, dtype=torch.uint8)
+    image[:, 20:27, 8:15] = torch.tensor([220, 40, 40], dtype=torch.uint8)
+    changed = augment(image).numpy()
+    assert changed.shape == (64, 3, 40, 40) and changed.min() >= 0.0 and changed.max() <= 255.0
+    assert changed.mean(axis=(1, 2, 3)).std() > 5.0
+    redness = changed[:, 0] - changed[:, 1:].mean(axis=1)
+    contrast = np.clip(redness - np.median(redness, axis=(1, 2), keepdims=True), 30.0, None) - 30.0
+    total = contrast.sum(axis=(1, 2))
+    row, column = (contrast.sum(axis=2) @ np.arange(40) / total, contrast.sum(axis=1) @ np.arange(40) / total)
+    np.testing.assert_allclose(row, 23.0, atol=0.3)
+    np.testing.assert_allclose(column, 11.0, atol=0.3)
+
+
+@pytest.mark.train
 def test_nothing_is_asked_where_a_cube_is_ignored():
     torch = pytest.importorskip("torch")
     from policies.training.perception.losses import total_loss
@@ -133,7 +186,7 @@ def test_nothing_is_asked_where_a_cube_is_ignored():
 def test_network_learns_two_images_and_is_exported_whole(tmp_path):
     torch = pytest.importorskip("torch")
     onnxruntime = pytest.importorskip("onnxruntime")
-    from policies.training.perception.export import write_onnx
+    from policies.training.perception.export import check_served, write_onnx
     from policies.training.perception.losses import total_loss
     from policies.training.perception.network import FEATURES, TrayPosesNetwork
     from policies.training.perception.train import targets
@@ -166,3 +219,47 @@ def test_network_learns_two_images_and_is_exported_whole(tmp_path):
         wanted = network.eval()(torch.from_numpy(images))
     np.testing.assert_allclose(maps, wanted[0].numpy(), atol=2e-3)
     assert features.shape == (2, FEATURES)
+    assert check_served(tmp_path / "model.onnx", images, wanted[0].numpy()) < 2e-3
+    with pytest.raises(ContractError, match="differs from the network by nan"):
+        check_served(tmp_path / "model.onnx", images, np.full_like(maps, np.nan))
+
+
+def configuration(tmp_path, **training) -> dict:
+    settings = {"epochs": 1, "batch": 2, "learning_rate": 1e-3, "weight_decay": 0.0, "warm_up_share": 0.1, "ema": 0.9}
+    return {"seed": 1, "out": str(tmp_path), "images": {}, "labels": {}, "training": settings | training}
+
+
+def blank_maps(n: int) -> tuple[np.ndarray, ...]:
+    grid = Grid(CAMERA, 4, STANDING_Z_M)
+    return np.zeros((n, MAPS, *grid.shape)), np.zeros((n, *grid.shape)), np.ones((n, *grid.shape))
+
+
+@pytest.mark.train
+def test_a_run_goes_on_from_its_own_checkpoint_only(tmp_path):
+    pytest.importorskip("torch")
+    from policies.training.perception.train import Training
+
+    config, path = configuration(tmp_path), tmp_path / "checkpoint.pt"
+    Training(config, path).save(0)
+    assert Training(config, path).first == 1
+    with pytest.raises(ConfigError, match="made with seed=1, configured is 2; remove it"):
+        Training(config | {"seed": 2}, path)
+    with pytest.raises(ConfigError, match="made with training="):
+        Training(configuration(tmp_path, learning_rate=2e-3), path)
+
+
+@pytest.mark.train
+def test_training_that_diverges_or_has_no_batch_is_refused(tmp_path):
+    torch = pytest.importorskip("torch")
+    from policies.training.perception.train import Training
+
+    torch.set_num_threads(1)
+    training = Training(configuration(tmp_path), tmp_path / "checkpoint.pt")
+    images = np.zeros((2, 160, 160, 3), np.uint8)
+    with pytest.raises(ConfigError, match="batch=2: there are 1 images"):
+        training.epoch(0, images[:1], blank_maps(1))
+    training.epoch(0, images, blank_maps(2))
+    with torch.no_grad():
+        training.network.out.bias.fill_(float("nan"))
+    with pytest.raises(ConfigError, match="learning_rate=0.001 gives losses .*nan"):
+        training.epoch(0, images, blank_maps(2))

@@ -22,11 +22,15 @@ def test_shape_and_range():
     assert chunk.shape == (HORIZON, ACTION_DIM) and np.abs(chunk).max() <= 1.0
 
 
-@given(st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=3), st.floats(-0.78, 0.78), st.floats(0.02, 0.4))
-@settings(max_examples=60, deadline=None)
-def test_speed_and_acceleration_stay_bounded(error, yaw, z):
-    chunk = ask(error=tuple(error), yaw=yaw, z=z)
-    velocity = np.vstack([np.zeros(3), chunk[:, :3] * STEP_M / PERIOD_S])
+@given(
+    st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=3), st.floats(-0.78, 0.78), st.floats(0.02, 0.4),
+    st.lists(st.floats(-1.0, 1.0), min_size=3, max_size=3), st.floats(0.0, 1.0),
+)
+@settings(max_examples=100, deadline=None)
+def test_speed_and_acceleration_stay_bounded(error, yaw, z, direction, speed_share):
+    start = speed_share * ExpertConfig().speed_m_s * np.array(direction) / max(np.linalg.norm(direction), 1.0)
+    chunk = ask(error=tuple(error), yaw=yaw, z=z, v=start)
+    velocity = np.vstack([start, chunk[:, :3] * STEP_M / PERIOD_S])
     assert np.linalg.norm(velocity, axis=1).max() <= ExpertConfig().speed_m_s + 1e-9
     step = np.linalg.norm(np.diff(velocity, axis=0), axis=1) / PERIOD_S
     assert step.max() <= ExpertConfig().acceleration_m_s2 + 1e-9
@@ -34,13 +38,27 @@ def test_speed_and_acceleration_stay_bounded(error, yaw, z):
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_a_small_change_of_the_observation_is_a_small_change_of_the_motion(seed):
+def test_the_motion_has_no_jump_on_the_way_from_one_observation_to_another(seed):
     rng = np.random.default_rng(seed)
-    error, velocity = rng.uniform(-0.2, 0.2, (2, 3))
-    o = observe(error, rng.uniform(-0.7, 0.7), velocity, 0.0, rng.uniform(0.05, 0.3))
-    near = o.copy()
-    near[:3] += 1e-6 * rng.standard_normal(3)
-    assert np.abs(expert_actions(near[None])[0] - expert_actions(o[None])[0]).max() < 1e-3
+    scale = np.array([0.2] * 3 + [0.7] + [0.2] * 3 + [0.5])  # error, yaw, velocity, yaw rate
+    one, other = rng.uniform(-scale, scale, (2, 8))
+    other *= rng.choice([0.0, 1.0])  # some end at the target
+    z, width = rng.uniform(0.02, 0.3, 2), rng.uniform(0.035, 0.065, 2)
+    closed, pick = rng.integers(0, 2, 2).astype(float)
+
+    def at(shares):
+        mix = lambda pair, s: pair[0] + s * (pair[1] - pair[0])
+        parts = [(mix((one, other), s), mix(z, s), mix(width, s)) for s in shares]
+        return expert_actions(np.array(
+            [observe(x[:3], x[3], x[4:7], x[7], height, opening, closed, pick) for x, height, opening in parts]
+        ))
+
+    low, high = 0.0, 1.0
+    for points in (2000, 100, 100, 100):  # closer and closer round the greatest change
+        shares = np.linspace(low, high, points)
+        change = np.abs(np.diff(at(shares), axis=0)).max(axis=(1, 2))
+        low, high = shares[np.argmax(change) : np.argmax(change) + 2]
+    assert change.max() < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -53,6 +71,8 @@ def test_a_small_change_of_the_observation_is_a_small_change_of_the_motion(seed)
         (dict(error=(0, 0, 0), v=(0.2, 0, 0), z=0.02), -1),
         (dict(error=(0, 0, 0), z=0.07, closed=1.0, width=0.04, pick=0.0), -1),
         (dict(error=(0.1, 0, 0), z=0.15, closed=1.0, width=0.04, pick=0.0), 1),
+        (dict(error=(0.1, 0, 0), z=0.15, closed=1.0, width=0.04), 1),  # lifting: keeps it
+        (dict(error=(0, 0, 0), z=0.1, pick=0.0), -1),  # retreating: has let go
     ],
 )
 def test_votes(state, vote):

@@ -1,6 +1,7 @@
 """Training of the perception model: rendered images with labels, network, training, export, evaluation.
 
-Law of this folder: may import anything (torch, the simulator); nothing imports it. Run from the project's root with the
-training environment: `python -m policies.training.perception.train` (docs/perception.md). Everything follows from
-`config.toml` and its seed; test images are read by `benchmarks/perception_spine.py` and `samples` only.
+Law of this folder: may import anything (torch, the simulator); only benchmarks and tests import it. Run from the
+project's root with the training environment: `python -m policies.training.perception.train` (docs/perception.md).
+Everything follows from `config.toml` and its seed; test images are read by `benchmarks/perception_spine.py` and
+`samples` only.
 """

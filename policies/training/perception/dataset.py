@@ -3,8 +3,9 @@
 Deterministic from the configured seed; a shard that exists is kept, so an interrupted command continues. Every image
 has a look of its own (light, colours, camera jitter, sensor), sampled from the split's ranges.
 
-A shard `<split>_<k>.npz`: `images` (n, H, W, 3) uint8; `cubes` (n, MAX_CUBES, 3) x_m, y_m, yaw_rad as they appear on
-the plane of standing cubes; `label` (n, MAX_CUBES) int8: PRESENT, ABSENT or IGNORED; `n_tray` (n,) cubes in the tray.
+A shard `<split>_<seed>_<k>.npz`: `images` (n, H, W, 3) uint8; `cubes` (n, MAX_CUBES, 3) x_m, y_m, yaw_rad as they
+appear on the plane of standing cubes; `label` (n, MAX_CUBES) int8: PRESENT, ABSENT or IGNORED; `n_tray` (n,) cubes in
+the tray.
 """
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from scipy.spatial import ConvexHull
 
 from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, sample_scene, tilt_of, yaw_of
 from steadyhand import cell
+from steadyhand.errors import ConfigError
 from steadyhand_perception.geometry import PinholeCamera
 
 ABSENT, PRESENT, IGNORED = 0, 1, 2
@@ -112,13 +114,27 @@ def render_shard(split: str, index: int, count: int, seed: int, shares: dict) ->
     return {"images": images, "cubes": cubes, "label": label, "n_tray": n_tray}
 
 
-def load_split(folder: Path, split: str) -> dict[str, np.ndarray]:
-    """All shards of a split, joined."""
-    shards = sorted(folder.glob(f"{split}_*.npz"))
-    if not shards:
-        raise FileNotFoundError(f"{folder}: no {split}_*.npz; run policies.training.perception.dataset first")
-    parts = [dict(np.load(shard)) for shard in shards]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def shard_paths(config: dict, split: str) -> list[Path]:
+    """The shards that make up a split, whether they exist or not."""
+    shards = -(-config["images"][split] // config["images"]["shard"])
+    return [Path(config["out"]) / f"{split}_{config['seed']}_{index:03d}.npz" for index in range(shards)]
+
+
+def load_split(config: dict, split: str) -> dict[str, np.ndarray]:
+    """All shards of a split, joined. Raises ConfigError when one is missing, or they hold not as many as configured."""
+    parts, wanted = [], config["images"][split]
+    for path in shard_paths(config, split):
+        if not path.exists():
+            raise ConfigError(f"{path}: not there; run policies.training.perception.dataset first")
+        with np.load(path) as file:
+            parts.append(dict(file))
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if len(joined["images"]) != wanted:
+        raise ConfigError(
+            f"images.{split}={wanted}: {config['out']} holds {len(joined['images'])}, rendered with another "
+            "configuration; remove it and run policies.training.perception.dataset"
+        )
+    return joined
 
 
 def load_config(path: Path) -> dict:
@@ -130,10 +146,9 @@ def load_config(path: Path) -> dict:
 
 def render_split(config: dict, split: str) -> None:
     """Render the shards of a split that do not exist yet."""
-    folder, size, total = Path(config["out"]), config["images"]["shard"], config["images"][split]
-    folder.mkdir(parents=True, exist_ok=True)
-    for index in range(-(-total // size)):
-        path = folder / f"{split}_{index:03d}.npz"
+    size, total = config["images"]["shard"], config["images"][split]
+    Path(config["out"]).mkdir(parents=True, exist_ok=True)
+    for index, path in enumerate(shard_paths(config, split)):
         if path.exists():
             continue
         start = time.perf_counter()

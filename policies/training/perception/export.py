@@ -18,8 +18,9 @@ from scipy.optimize import minimize
 from policies.training.perception.dataset import HERE, load_config, load_split
 from policies.training.perception.metrics import Matched, match, summary
 from policies.training.perception.network import FEATURES, TrayPosesNetwork
-from policies.training.perception.train import make_grid, predict
+from policies.training.perception.train import load_checkpoint, make_grid, predict
 from steadyhand import cell
+from steadyhand.errors import ContractError
 from steadyhand_perception.contract import FEATURES_NAME, INPUT_NAME, MAPS_NAME, PerceptionContract, sha256_of
 from steadyhand_perception.maps import MAPS, DecodeConfig, Grid, decode
 
@@ -68,6 +69,18 @@ def write_onnx(network: TrayPosesNetwork, path: Path, image_shape: tuple[int, in
     )
 
 
+def check_served(model: Path, images: np.ndarray, maps: np.ndarray) -> float:
+    """Largest difference of the exported model from the network's `maps`. Raises ContractError when it is too large."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    served = session.run([MAPS_NAME], {INPUT_NAME: images})[0]
+    worst = float(np.abs(served - maps).max())
+    if not worst <= OUTPUT_TOLERANCE:  # NaN too
+        raise ContractError(f"{model}: differs from the network by {worst:.2e} when served, at most {OUTPUT_TOLERANCE}")
+    return worst
+
+
 def pbtxt(contract: PerceptionContract) -> str:
     """Triton's model configuration."""
     rows, columns = contract.grid.shape
@@ -101,20 +114,14 @@ def main() -> int:
     folder = Path(config["out"])
     torch.set_num_threads(1)
     network = TrayPosesNetwork()
-    state = torch.load(folder / f"{arguments.name}.pt", weights_only=True)
+    state = load_checkpoint(folder / f"{arguments.name}.pt", config)
     network.load_state_dict(state["mean"])
-    grid, check = make_grid(), load_split(folder, "validation")
+    grid, check = make_grid(), load_split(config, "validation")
     model = arguments.repository / "1" / "model.onnx"
     fresh = model.with_suffix(".partial")  # an interrupted export leaves the old model with its contract
     write_onnx(network, fresh, (grid.camera.height_px, grid.camera.width_px, 3))
     maps = predict(network, check["images"])
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(fresh), options, providers=["CPUExecutionProvider"])
-    served = session.run([MAPS_NAME], {INPUT_NAME: check["images"][:20]})[0]
-    if (worst := float(np.abs(served - maps[:20]).max())) > OUTPUT_TOLERANCE:
-        print(f"onnxruntime differs from the network by {worst:.2e}, at most {OUTPUT_TOLERANCE}", file=sys.stderr)
-        return 1
+    worst = check_served(fresh, check["images"][:20], maps[:20])
     decoding, figures = calibrate(grid, maps, check)
     contract = PerceptionContract(
         model="tray_poses", model_sha256=sha256_of(fresh), camera=grid.camera, stride_px=grid.stride_px,

@@ -20,7 +20,7 @@ FOLDER = HERE.parents[2] / "tests" / "data" / "perception"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=HERE / "config.toml")
-    data = load_split(Path(load_config(parser.parse_args().config)["out"]), "test")
+    data = load_split(load_config(parser.parse_args().config), "test")
     FOLDER.mkdir(parents=True, exist_ok=True)
     truth = {}
     for n in range(cell.MAX_CUBES + 1):

@@ -22,6 +22,7 @@ from policies.training.perception.losses import total_loss
 from policies.training.perception.metrics import match, summary
 from policies.training.perception.network import STRIDE_PX, TrayPosesNetwork
 from policies.training.perception.scenes import STANDING_Z_M
+from steadyhand.errors import ConfigError
 from steadyhand_perception.maps import DecodeConfig, Grid, decode, encode
 
 GRADIENT_NORM_MAX = 5.0
@@ -75,11 +76,23 @@ def update_mean(mean: TrayPosesNetwork, network: TrayPosesNetwork, decay: float)
                 m.copy_(n)
 
 
+def load_checkpoint(path: Path, config: dict) -> dict:
+    """The content of a checkpoint. Raises ConfigError when another configuration made it: its run is not this one's."""
+    state = torch.load(path, weights_only=True)
+    made_by = state.get("config", {})
+    for name in ("seed", "images", "labels", "training"):
+        if made_by.get(name) != config[name]:
+            raise ConfigError(
+                f"{path}: made with {name}={made_by.get(name)}, configured is {config[name]}; remove it to train anew"
+            )
+    return state
+
+
 class Training:
     """The state of one run: network, its running mean, optimizer, curve, and what is left to do."""
 
     def __init__(self, config: dict, checkpoint: Path, start: Path | None = None) -> None:
-        self.config, self.checkpoint = config["training"], checkpoint
+        self.whole_config, self.config, self.checkpoint = config, config["training"], checkpoint
         self.seed, self.first, self.curve = config["seed"], 0, []
         torch.manual_seed(self.seed)
         self.network = TrayPosesNetwork().to(memory_format=torch.channels_last)
@@ -101,7 +114,7 @@ class Training:
         return self.checkpoint.with_name(f"{self.checkpoint.stem}_curve.json")
 
     def _resume(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True)
+        state = load_checkpoint(self.checkpoint, self.whole_config)
         for name in ("network", "mean", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
         self.first, self.curve = state["epoch"] + 1, json.loads(self.curve_path.read_text())
@@ -110,7 +123,7 @@ class Training:
         """Checkpoint and curve; the checkpoint whole or not at all."""
         state = {name: getattr(self, name).state_dict() for name in ("network", "mean", "optimizer")}
         partial = self.checkpoint.with_suffix(".partial")
-        torch.save({"epoch": epoch, **state}, partial)
+        torch.save({"epoch": epoch, "config": self.whole_config, **state}, partial)
         self.curve_path.write_text(json.dumps(self.curve, indent=1))
         partial.rename(self.checkpoint)
 
@@ -118,6 +131,8 @@ class Training:
         """One pass over the images in random order; `labels` are maps, weights and keeps. Mean losses."""
         batch, sums = self.config["batch"], {}
         per_epoch = len(images) // batch
+        if not per_epoch:
+            raise ConfigError(f"training.batch={batch}: there are {len(images)} images; give at most as many")
         order = np.random.default_rng([self.seed, 99, epoch]).permutation(len(images))
         torch.manual_seed(self.seed + epoch)
         self.network.train()
@@ -140,6 +155,9 @@ class Training:
             update_mean(self.mean, self.network, min(self.config["ema"], (step + 1) / (step + 10)))
             for name, value in parts.items():
                 sums[name] = sums.get(name, 0.0) + value / per_epoch
+        if not all(math.isfinite(value) for value in sums.values()):
+            rate = self.config["learning_rate"]
+            raise ConfigError(f"training.learning_rate={rate} gives losses {sums} in epoch {epoch}; lower it")
         return sums
 
 
@@ -159,7 +177,7 @@ def main() -> int:
     config = load_config(arguments.config)
     folder, grid = Path(config["out"]), make_grid()
     torch.set_num_threads(1)
-    data, check = load_split(folder, "train"), load_split(folder, "validation")
+    data, check = load_split(config, "train"), load_split(config, "validation")
     made = [targets(grid, cubes, label) for cubes, label in zip(data["cubes"], data["label"])]
     labels = tuple(np.stack([m[i] for m in made]).astype(np.float16) for i in range(3))
     training = Training(config, folder / f"{arguments.name}.pt", arguments.start)
