@@ -162,8 +162,8 @@ def test_augmented_images_differ_and_show_the_object_at_its_place():
     contrast = np.clip(redness - np.median(redness, axis=(1, 2), keepdims=True), 30.0, None) - 30.0
     total = contrast.sum(axis=(1, 2))
     row, column = (contrast.sum(axis=2) @ np.arange(40) / total, contrast.sum(axis=1) @ np.arange(40) / total)
-    np.testing.assert_allclose(row, 23.0, atol=0.3)
-    np.testing.assert_allclose(column, 11.0, atol=0.3)
+    np.testing.assert_allclose(row, 23.0, atol=0.1)
+    np.testing.assert_allclose(column, 11.0, atol=0.1)
 
 
 @pytest.mark.train

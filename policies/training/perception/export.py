@@ -20,7 +20,7 @@ from policies.training.perception.metrics import Matched, match, summary
 from policies.training.perception.network import FEATURES, TrayPosesNetwork
 from policies.training.perception.train import load_checkpoint, make_grid, predict
 from steadyhand import cell
-from steadyhand.errors import ContractError
+from steadyhand.errors import ConfigError, ContractError
 from steadyhand_perception.contract import FEATURES_NAME, INPUT_NAME, MAPS_NAME, PerceptionContract, sha256_of
 from steadyhand_perception.maps import MAPS, DecodeConfig, Grid, decode
 
@@ -52,6 +52,8 @@ def calibrate(grid: Grid, maps: np.ndarray, check: dict) -> tuple[DecodeConfig, 
     logit, right, error, std = (
         np.concatenate([getattr(w, name) for w in weak]) for name in ("peak_logit", "peak_right", "error_m", "std_m")
     )
+    if not len(error):
+        raise ConfigError(f"training: none of the cubes in {len(weak)} validation images is found; train more epochs")
     scale, bias = fit_presence(logit, right)
     std_scale = float(np.median(error / (MEDIAN_OF_RAYLEIGH * std)))
     config = DecodeConfig(presence_scale=scale, presence_bias=bias, std_scale=std_scale)
