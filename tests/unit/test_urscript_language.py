@@ -41,6 +41,7 @@ def failed(body, **builtins):
         ("to_str(p[1, 2, 3, 0, 0, 0])", "p[1, 2, 3, 0, 0, 0]"), ("binary_list_to_integer([True, False, True])", 5),
         ('str_sub("steady", 1, 3)', "tea"), ('str_find("abc", "c")', 2), ('str_at("abc", 1)', "b"),
         ("[\n1,\n2 +\n3\n]", [1, 5]), ("integer_to_binary_list(5)[2]", True),
+        ('str_sub(src="steady", index=1, len=3)', "tea"), ("norm([3e200, 4e200]) < 5.1e200", True),
     ],
 )  # fmt: skip
 def test_expressions(expression, value):
@@ -61,6 +62,8 @@ def test_expressions(expression, value):
         ("foo(1)", "unknown function foo"), ("if 1:\nend", "needs True or False"), ("while 0:\nend", "needs True"),
         ("x = textmsg(1)", "returns nothing"), ("x = p[1, 2, 3, 4, 5, True]", "a pose holds numbers"),
         ("sleep(-1)", "sleep needs"), ('popup("a", blocking=True)', "blocking"), ("x = pow(10.0, 400)", "range"),
+        ('x = to_num("nan")', "not a number"), ('x = to_num("1e999")', "not a number"), ("x = 5 % 0", "by zero"),
+        ("x = 5.0 % 0.0", "by zero"),
         ("exit_critical", "outside of a critical"), ("enter_critical\nenter_critical", "inside a critical"),
         ("kill 1", "main thread"), ("kill True", "thread handle"), ("x = [1]\nx[0] = [2]", "cannot become"),
         ("x = pose_trans([1, 2, 3, 4, 5, 6], p[0, 0, 0, 0, 0, 0])", "needs a pose"),
@@ -87,7 +90,8 @@ def test_run_time_refusals_name_the_line(statement, reason):
         ("def p():\n if True\n end\nend", 2, "expected `:`"), ("def p():\n x = f(a=1, 2)\nend", 2, "name=value"),
         ("end", 1, "expected a statement"), ("def p():\n else:\n end\nend", 2, "expected a statement"),
         ("def p():\n switch 1:\n  case x:\n  end\n end\nend", 3, "constant"),
-        ("def p():\n x = [1, 2\nend", 3, "last element"),
+        ("def p():\n x = [1, 2\nend", 3, "last element"), ("def p():\n x = \u0663\nend", 2, "unexpected character"),
+        ("def p():\n def f(a=g()):\n end\nend", 2, "constant"), ("def p():\n def f(a=b):\n end\nend", 2, "constant"),
     ],
 )
 def test_malformed_programs_are_refused_at_upload(text, line, reason):
@@ -304,9 +308,34 @@ def test_kill_from_outside_is_final():
     assert machine.tick() is State.KILLED and machine.threads == 0 and not machine.running
 
 
+def test_a_builtin_that_ends_the_program_is_its_last_statement():
+    calls = []
+    machine = Machine(
+        "def p():\n thread t():\n  sync()\n end\n run t()\n off()\n after()\nend",
+        {"off": lambda: machine.kill(), "after": lambda: calls.append(1)},
+    )
+    assert machine.tick() is State.KILLED and machine.threads == 0 and machine.error is None
+    assert not calls
+
+
+def test_defaults_run_nothing_at_upload():
+    calls = []
+
+    def instant() -> int:
+        calls.append(1)
+        return 1
+
+    with pytest.raises(ScriptError, match="default of a must be a constant"):
+        Machine("def p():\n def f(a=[instant()]):\n end\nend", {"instant": instant})
+    assert not calls
+    assert finished("def f(a=[1, -2 * 3], b=p[0, 0, 0, 0, 0, 1]):\n return [a[1], b[5]]\nend\nx = f()")["x"] == [-6, 1.0]
+
+
 def test_thread_and_memory_bombs_are_refused():
     assert "threads" in failed("thread t():\n sync()\nend\nwhile True:\n run t()\nend").reason
     assert "list of more" in failed('a = [1, 1]\nwhile True:\n a = [a, a]\nend').reason
+    assert "list of more" in failed("a = [[], []]\nwhile True:\n a = [a, a]\nend").reason
+    assert "list of more" in failed("a = [[0], [0]]\nwhile True:\n a[0] = a\n a[1] = a\nend").reason
     assert "string of" in failed('a = "ab"\nwhile True:\n a = a + a\nend').reason
     assert "string of" in failed('a = "ab"\nwhile True:\n a = str_cat(a, a)\nend').reason
 

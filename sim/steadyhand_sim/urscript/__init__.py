@@ -11,9 +11,10 @@ functions injected by the controller. What is not understood is refused loudly w
 **Builtins** are ordinary Python functions. Their parameters are positional and named as in the script manual, with the
 manual's defaults: `def servoj(q, a=0, v=0, t=0.002, lookahead_time=0.1, gain=300)`. Their signature is the arity that
 is checked, and scripts may pass arguments by name. They get int, float, bool, str, list and `Pose` (a list of six
-floats that is not a list of joints) and return one of these, None, or a `Wait`. To refuse an argument, raise `ScriptError`,
-ValueError or TypeError: the program fails with that message and the line of the call. Annotate the return type: a
-function annotated as returning something else than Wait or Any is called without the cost of one that may wait.
+floats that is not a list of joints) and return one of these, None, or a `Wait`. To refuse an argument, raise
+`ScriptError`, ValueError or TypeError: the program fails with that message and the line of the call. Annotate the
+return type: a function annotated as returning something else than Wait or Any is called without the cost of one that
+may wait.
 
 **Wait** consumes time: the calling thread goes on in the first later cycle in which `done()` is true.
 

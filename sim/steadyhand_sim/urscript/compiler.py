@@ -95,10 +95,9 @@ class Compiler:
         for name, default in zip(function.params, function.defaults):
             if default is None:
                 continue
-            code = self.expression(default, [])
-            if code.waits:
+            if not _is_constant(default):  # a call would run at upload, whether or not the program ever does
                 raise ScriptError(f"{function.name}: the default of {name} must be a constant", function.line)
-            defaults[name] = code.run({})
+            defaults[name] = self.expression(default, []).run({})
         return Signature(function.name, tuple(function.params), defaults)
 
     # --- statements ------------------------------------------------------------------------------------------------
@@ -417,6 +416,14 @@ def _not_a_wait(env: dict, value: Any) -> Any:
     if value.__class__ is Wait:
         raise TypeError("a builtin that is not annotated as returning a Wait returned one")
     return value
+
+
+def _is_constant(node: Any) -> bool:
+    if isinstance(node, nodes.Sequence):
+        return all(_is_constant(item) for item in node.items)
+    if isinstance(node, nodes.Operation):
+        return all(_is_constant(operand) for operand in node.operands)
+    return isinstance(node, nodes.Literal)
 
 
 def _assigned(function: nodes.Function, top: bool) -> set[str]:

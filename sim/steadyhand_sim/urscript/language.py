@@ -55,7 +55,7 @@ def _integer(value: Any, what: str) -> int:
 
 def _real(name: str, function: Callable[[float], float]) -> None:
     def apply(f):
-        return function(number(f, name))
+        return checked(function(number(f, name)))
 
     FUNCTIONS[name] = apply
 
@@ -64,8 +64,8 @@ for _name in ("acos", "asin", "atan", "cos", "sin", "tan", "sqrt"):
     _real(_name, getattr(math, _name))
 _real("d2r", math.radians)
 _real("r2d", math.degrees)
-_real("floor", lambda f: checked(math.floor(f)))
-_real("ceil", lambda f: checked(math.ceil(f)))
+_real("floor", math.floor)
+_real("ceil", math.ceil)
 
 
 @_builtin
@@ -88,7 +88,7 @@ def log(b, f):
 def norm(a):
     """Length of a vector, absolute value of a number."""
     if isinstance(a, list):
-        return math.sqrt(sum(v * v for v in numbers(a, "norm")))
+        return checked(math.hypot(*numbers(a, "norm")))
     return checked(abs(number(a, "norm")))
 
 
@@ -160,9 +160,12 @@ def to_num(str_):
     """Integer when the text is one, else a float."""
     value = _string(str_, "to_num")
     try:
-        return checked(int(value)) if value.strip().lstrip("+-").isdecimal() else float(value)
+        result = checked(int(value)) if value.strip().lstrip("+-").isdecimal() else float(value)
     except ValueError:
-        raise ValueError(f"to_num: {value[:40]!r} is not a number") from None
+        result = math.nan
+    if not math.isfinite(result):
+        raise ValueError(f"to_num: {value[:40]!r} is not a number")
+    return result
 
 
 @_builtin

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
   | (?P<string>"[^"\n]*"|'[^'\n]*')
   | (?P<op>==|!=|<=|>=|[-+*/%<>=()\[\],:.])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 

@@ -39,7 +39,7 @@ class _Halt(Exception):
 
 
 class _KilledItself(Exception):
-    """Unwinds a thread that killed its own handle."""
+    """Unwinds a thread that killed its own handle, or whose program was ended by a builtin it called."""
 
 
 class _Thread:
@@ -198,7 +198,9 @@ class Machine:
             self._end(State.FINISHED)
 
     def _end(self, state: State) -> None:
-        self.state = state
+        """The first end counts: a thread that is killed while it runs is unwound afterwards, and changes nothing."""
+        if self.running:
+            self.state = state
         for thread in list(self._threads.values()):
             self._close(thread)
         self._threads.clear()
@@ -213,12 +215,15 @@ class Machine:
             waiting.cancel()
 
     def _fail(self, error: ScriptError) -> None:
-        self.error = refuse(self.line, error)
+        if self.running:
+            self.error = refuse(self.line, error)
         self._end(State.FAILED)
 
     # --- called by compiled code -----------------------------------------------------------------------------------
     def spend(self, line: int) -> None:
-        """Account for one statement."""
+        """Account for one statement; none runs in a program that a builtin of its own has ended (`powerdown`)."""
+        if self.state is State.KILLED:
+            raise _KilledItself
         self.line = line
         self._left -= 1
         if self._left < 0:

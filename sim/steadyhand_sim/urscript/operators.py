@@ -30,6 +30,12 @@ def checked(value: Any) -> Any:
     return value
 
 
+def _remainder(a: int | float, b: int | float) -> int | float:
+    if b == 0:
+        raise ZeroDivisionError
+    return math.fmod(a, b) if float in (type(a), type(b)) else int(math.fmod(a, b))
+
+
 def _arithmetic(symbol: str, function: Callable) -> Callable:
     def apply(a: Any, b: Any) -> Any:
         _number_pair(symbol, a, b)
@@ -92,7 +98,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "-": _arithmetic("-", operator.sub),
     "*": _arithmetic("*", operator.mul),
     "/": _arithmetic("/", operator.truediv),
-    "%": _arithmetic("%", lambda a, b: math.fmod(a, b) if float in (type(a), type(b)) else int(math.fmod(a, b))),
+    "%": _arithmetic("%", _remainder),
     "==": _equal,
     "!=": lambda a, b: not _equal(a, b),
     "<": _compare("<", operator.lt),
@@ -140,6 +146,8 @@ def get_item(items: Any, *indices: int) -> Any:
 
 def set_item(items: Any, value: Any, *indices: int) -> None:
     """items[i] = value; a pose takes numbers only, and an element keeps its kind."""
+    if isinstance(value, list):
+        _check_size([items, value])
     for index in indices[:-1]:
         items = items[_position(items, index)]
     index = _position(items, indices[-1])
@@ -157,13 +165,18 @@ def make_list(*items: Any) -> list:
     for item in items:
         if item is None:
             raise TypeError("a list cannot hold the result of a function that returns nothing")
-    if _size(items) > MAX_LIST_ITEMS:
-        raise ValueError(f"list of more than {MAX_LIST_ITEMS} values")
+    _check_size(items)
     return list(items)
 
 
+def _check_size(items: Any) -> None:
+    if _size(items) > MAX_LIST_ITEMS:
+        raise ValueError(f"list of more than {MAX_LIST_ITEMS} values")
+
+
 def _size(items: Any) -> int:
-    return sum(_size(i) if isinstance(i, list) else 1 for i in items)
+    """Values at any depth; an inner list counts too, or empty ones could be multiplied without end."""
+    return sum(1 + _size(i) if isinstance(i, list) else 1 for i in items)
 
 
 def make_pose(*items: Any) -> Pose:

@@ -44,16 +44,17 @@ class Signature:
 def of_python(name: str, function: Callable[..., Any], injected: bool = True) -> Signature:
     """The signature of a Python function. Raises TypeError for *args, **kwargs and keyword-only parameters.
 
-    An injected function is instant when its return annotation says so, i.e. names neither Wait nor Any.
+    An injected function is instant when its return annotation says so, i.e. names neither Wait nor Any. A trailing
+    underscore (`str_`) keeps clear of Python's own names and is no part of the parameter's.
     """
     params, defaults = [], {}
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             raise TypeError(f"builtin {name}: parameter {parameter.name} must be an ordinary one")
-        params.append(parameter.name)
+        params.append(parameter.name.rstrip("_"))
         if parameter.default is not parameter.empty:
-            defaults[parameter.name] = parameter.default
+            defaults[params[-1]] = parameter.default
     returned = "Any" if signature.return_annotation is signature.empty else str(signature.return_annotation)
     instant = not injected or not ("Wait" in returned or "Any" in returned)
     return Signature(name, tuple(params), defaults, function, instant, injected)
