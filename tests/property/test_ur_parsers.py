@@ -19,7 +19,7 @@ CONTROLLER = URController(KinematicPlant(), ControllerConfig())
 class Sink:
     """A connection that keeps what is sent."""
 
-    behind = False
+    behind, open = False, True
 
     def __init__(self):
         self.sent = b""

@@ -195,6 +195,24 @@ def test_a_motion_commanded_in_the_cycle_of_a_stop_waits(robot):
     assert robot.runtime_state is RuntimeState.PAUSED
 
 
+def test_nothing_of_a_program_that_powered_down_is_left_for_the_next(robot):
+    robot.start_program("def p():\n  powerdown()\n  movej([0.0,-1.0,1.0,-1.0,-1.0,0.0])\nend\n")
+    robot.step()
+    assert robot.robot_mode is RobotMode.POWER_OFF and stopped(robot)
+    robot.brake_release()
+    until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
+    q = robot.target.q_rad.copy()
+    robot.start_program("def idle():\n  while True:\n    sync()\n  end\nend\n")
+    robot.step()
+    robot.pause_program()
+    robot.step()
+    assert robot.play_program()
+    for _ in range(50):
+        robot.step()
+        assert speed(robot) == 0.0
+    assert robot.target.q_rad == pytest.approx(q)
+
+
 def test_a_new_program_replaces_the_old_one(robot):
     robot.start_program(SPEED)
     until(robot, lambda: speed(robot) > 0.5)
@@ -301,6 +319,35 @@ def test_a_stop_never_writes_the_gripper(robot):
     assert robot.measured.analog_inputs_v[0] == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("rtde_set_watchdog", ("input_int_register_24", float("nan"), "stop")),  # it would never act
+        ("rtde_set_watchdog", ("input_int_register_24", float("inf"), "stop")),
+        ("set_payload", (1.0, [0, 0, float("nan")])), ("set_gravity", ([0, 0, float("inf")],)),
+        ("write_output_float_register", (0, float("nan"))), ("write_output_float_register", (0, "1.5")),
+        ("set_standard_analog_out", (0, float("nan"))), ("get_actual_joint_positions_history", (-1,)),
+        ("movel", (np.array([0.4, 0.1, 0.3, 0, 3, 0]), 1.2, 0.25, float("nan"))), ("movej", ([0] * 6, 1.4, 1.05, -1.0)),
+        ("get_inverse_kin_has_solution", ([0.4, 0.1, 0.3],)), ("get_inverse_kin_has_solution", ("pose",)),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_an_error_of_the_program(robot, name, arguments):
+    robot.start_program(SPEED)
+    with pytest.raises(ValueError, match="finite|six|positive|steps"):
+        robot.builtins.table()[name](*arguments)
+
+
+def test_inverse_kinematics_says_where_there_is_none(robot):
+    functions = robot.builtins.table()
+    here = functions["get_actual_tcp_pose"]()
+    assert functions["get_inverse_kin_has_solution"](here) and functions["is_within_safety_limits"](here)
+    assert functions["get_inverse_kin"](here) == pytest.approx(robot.measured.q_rad.tolist(), abs=1e-4)
+    far = [2.0, *here[1:]]
+    assert not functions["get_inverse_kin_has_solution"](far) and not functions["is_within_safety_limits"](far)
+    with pytest.raises(ValueError, match="no inverse kinematics solution"):
+        functions["get_inverse_kin"](far)
+
+
 @pytest.mark.parametrize("index", [-1, 48, 1.0, True, "1"])
 def test_registers_have_bounds(robot, index):
     with pytest.raises(ValueError, match="register"):
@@ -338,7 +385,8 @@ def test_safety_bits():
 
 @pytest.mark.parametrize(
     "field",
-    [{"control_hz": 0.0}, {"tcp": (0,)}, {"program_stop_rad_s2": -1.0}, {"deviation_limit_rad": float("nan")}],
+    [{"control_hz": 0.0}, {"tcp": (0,)}, {"program_stop_rad_s2": -1.0}, {"deviation_limit_rad": float("nan")},
+     {"tcp": (0, 0, float("nan"), 0, 0, 0)}, {"power_on_s": -1.0}],
 )
 def test_config_names_its_field(field):
     with pytest.raises(ConfigError, match=next(iter(field))):

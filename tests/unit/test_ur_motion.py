@@ -149,6 +149,21 @@ def test_linear_move_out_of_reach_is_an_error():
         run(move, Setpoint.at_rest(Q0))
 
 
+def test_linear_move_of_a_moving_arm_stops_the_tool_at_its_acceleration_first():
+    start = moving([0.3, 0, 0, 0, 0, 0])
+    speed_m_s = np.linalg.norm((frames.jacobian(Q0, TCP) @ start.qd_rad_s)[:3])
+    move = LinearMove(start, frames.forward(Q0, TCP), 0.5, 0.25, 0.0, TCP)
+    still = next(k for k, p in enumerate(run(move, start), 1) if not p.moving)
+    assert still * DT == pytest.approx(speed_m_s / 0.5, abs=2 * DT)
+
+
+def test_stop_of_a_tool_that_only_turns_is_bounded():
+    """Wrist 3 turns the tool about its own axis: the tool point all but stands, the joint must not stop with a jolt."""
+    start = moving([1e-4, 0, 0, 0, 0, 2.0])
+    track = run(stop_linear(start, 20.0, TCP), start)
+    assert np.abs(np.diff([2.0, *(p.qd_rad_s[5] for p in track)])).max() <= 40.0 * DT + 1e-9
+
+
 def test_linear_speed_and_its_stop():
     speed = LinearSpeed([0, 0, 0.1, 0, 0, 0], 1.2, TCP)
     now = run(speed, Setpoint.at_rest(Q0), 40)[-1]

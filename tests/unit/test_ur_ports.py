@@ -149,8 +149,10 @@ def test_a_client_that_does_not_read_loses_packages_and_nothing_else(bench):
 def test_port_taken_is_a_clear_error(bench):
     from steadyhand_sim.ur_controller.net import Net
 
-    with pytest.raises(RobotError, match="taken"):
+    with pytest.raises(RobotError, match=f"{bench.server.rtde_port} of {HOST} is taken"):
         Net().listen(HOST, bench.server.rtde_port, lambda c: None)
+    with pytest.raises(RobotError, match="203.0.113.1 cannot be opened"):  # an address for documentation: never ours
+        Net().listen("203.0.113.1", 0, lambda c: None)
 
 
 def test_program_from_the_script_port(bench):
@@ -166,6 +168,28 @@ def test_framing_of_programs():
     programs = [p for i in range(len(text)) for p in framer.feed(text[i : i + 1].encode())]
     first = "# header\ndef p():\n  if True:\n    x = 1 # end\n  end\nend\n"
     assert programs == [first, "stopj(2)\n", "sec s():\nend\n"]
+
+
+def test_a_switch_is_framed_with_its_cases():
+    text = "def p():\n  switch 1:\n    case 1:\n      x = 1\n    end\n    default:\n      x = 2\n    end\n  end\n  halt\nend\n"
+    assert ScriptFramer().feed(text.encode()) == [text]
+
+
+def test_a_client_that_is_gone_before_its_answer_leaves_no_claim(bench):
+    """The answer to its first request fails; the claim that follows in the same bytes would never be given back."""
+    peer = bench.socket_to(bench.server.rtde_port)
+    bench.pump_until(lambda: bench.server.net.connections)
+    (connection,) = bench.server.net.connections
+
+    def lost(data):
+        connection.close()
+        return False
+
+    connection.send = lost
+    claim = b"input_int_register_24"
+    peer.sendall(struct.pack(">HB", 3, ord("v")) + struct.pack(">HB", 3 + len(claim), ord("I")) + claim)
+    bench.pump_until(lambda: not connection.open)
+    assert bench.server.rtde.owners == {}
 
 
 def test_a_program_without_end_is_bounded():

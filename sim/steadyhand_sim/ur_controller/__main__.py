@@ -76,7 +76,7 @@ def main() -> int:
     """Parse arguments and serve."""
     parser = argparse.ArgumentParser(prog="ur_controller", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--q", default="", help="six joint angles at the start, rad, separated by commas (default: home)")
+    parser.add_argument("--q", default="", help="six joint angles at the start, rad, comma-separated (default: home)")
     parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
     arguments = parser.parse_args()
     config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()

@@ -13,7 +13,7 @@ import numpy as np
 
 from steadyhand.errors import KinematicsError
 from steadyhand_sim.ur_controller import frames
-from steadyhand_sim.ur_controller.builtins_io import IoBuiltins
+from steadyhand_sim.ur_controller.builtins_io import IoBuiltins, finite
 from steadyhand_sim.ur_controller.motion import Brake, JointMove, Motion, Servo, Speed, as_joints
 from steadyhand_sim.ur_controller.motion_linear import LinearMove, LinearSpeed, stop_linear
 from steadyhand_sim.urscript import Pose, Wait
@@ -154,11 +154,7 @@ class StateBuiltins:
 
     def is_within_safety_limits(self, pose: Any) -> bool:
         """Whether the pose can be reached; safety planes are not modelled."""
-        try:
-            self.get_inverse_kin(pose)
-        except ValueError:
-            return False
-        return True
+        return self.get_inverse_kin_has_solution(pose)
 
     def get_forward_kin(self, q: Any = None, tcp: Any = None) -> Pose:
         """Of the given or the present joints."""
@@ -174,8 +170,7 @@ class StateBuiltins:
         tcp: Any = None,
     ) -> list:
         """On the branch of `qnear`, or of the present joints."""
-        near = self._c.measured.q_rad if qnear is None else as_joints("qnear", qnear)
-        return _inverse(as_joints("x", x), near, self._c.tcp if tcp is None else as_joints("tcp", tcp)).tolist()
+        return _inverse(*self._inverse_arguments(x, qnear, tcp)).tolist()
 
     def get_inverse_kin_has_solution(
         self,
@@ -186,11 +181,16 @@ class StateBuiltins:
         tcp: Any = None,
     ) -> bool:
         """Whether get_inverse_kin would answer."""
+        arguments = self._inverse_arguments(x, qnear, tcp)
         try:
-            self.get_inverse_kin(x, qnear, tcp=tcp)
-        except ValueError:
+            frames.inverse(*arguments)
+        except KinematicsError:
             return False
         return True
+
+    def _inverse_arguments(self, x: Any, qnear: Any, tcp: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        near = self._c.measured.q_rad if qnear is None else as_joints("qnear", qnear)
+        return as_joints("x", x), near, self._c.tcp if tcp is None else as_joints("tcp", tcp)
 
     def set_tcp(self, pose: Any) -> None:
         """TCP in the flange."""
@@ -214,8 +214,7 @@ class StateBuiltins:
 
     def set_payload_cog(self, CoG: Any) -> None:  # noqa: N803
         """m, in the flange."""
-        x, y, z = CoG
-        self._c.payload_cog_m = (float(x), float(y), float(z))
+        self._c.payload_cog_m = _three("CoG", CoG)
 
     def set_target_payload(self, m: float, cog: Any, inertia: Any = None, transition_time: float = 0.0) -> None:
         """As set_payload; inertia is not modelled."""
@@ -231,8 +230,7 @@ class StateBuiltins:
 
     def set_gravity(self, d: Any) -> None:
         """m/s2, kept and without effect."""
-        x, y, z = d
-        self._c.gravity_m_s2 = (float(x), float(y), float(z))
+        self._c.gravity_m_s2 = _three("d", d)
 
     def protective_stop(self) -> None:
         """Ask for a protective stop."""
@@ -270,6 +268,11 @@ class Builtins:
 def _public(owner: object) -> dict[str, Callable[..., Any]]:
     return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
 
+
+def _three(name: str, value: Any) -> tuple[float, float, float]:
+    """Three finite numbers; raises ValueError naming the argument."""
+    x, y, z = (finite(name, v) for v in value)
+    return x, y, z
 
 
 def _inverse(pose: np.ndarray, q_near_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """URScript's registers and inputs/outputs, as functions of the controller (script manual, "Module interfaces")."""
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from steadyhand_sim.ur_controller.registers import BITS, NUMBERS, checked_index
@@ -47,7 +48,7 @@ class IoBuiltins:
 
     def write_output_float_register(self, address: int, value: float) -> None:
         """Shown to RTDE clients in this cycle's package."""
-        self._c.outputs.doubles[checked_index(address, NUMBERS)] = float(value)
+        self._c.outputs.doubles[checked_index(address, NUMBERS)] = finite("value", value)
 
     def write_output_boolean_register(self, address: int, value: bool) -> None:
         """Shown to RTDE clients in this cycle's package."""
@@ -92,10 +93,17 @@ class IoBuiltins:
 
     def set_standard_analog_out(self, n: int, f: float) -> None:
         """0..1 of the range."""
-        self._c.set_analog_output(checked_index(n, 2), float(f))
+        self._c.set_analog_output(checked_index(n, 2), finite("f", f))
 
     def _set_digital(self, bit: int, value: Any) -> None:
         self._c.set_digital_outputs(1 << bit, int(_boolean(value)) << bit)
+
+
+def finite(name: str, value: Any) -> float:
+    """A finite number; raises ValueError naming the argument."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{name} = {value!r} is not a finite number")
+    return float(value)
 
 
 def _boolean(value: Any) -> bool:

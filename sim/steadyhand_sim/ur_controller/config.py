@@ -1,6 +1,7 @@
 """What distinguishes one emulated controller from another."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from steadyhand import ur5
@@ -25,11 +26,14 @@ class ControllerConfig:
     def __post_init__(self) -> None:
         if not 10.0 <= self.control_hz <= 1000.0:
             raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
-        if len(self.tcp) != 6:
-            raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six numbers")
+        if len(self.tcp) != 6 or not all(math.isfinite(x) for x in self.tcp):
+            raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six finite numbers")
         for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad"):
             if not getattr(self, name) > 0.0:
                 raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
+        for name in ("power_on_s", "brake_release_s"):
+            if not 0.0 <= getattr(self, name) <= 60.0:
+                raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give 0 to 60 s")
 
     @staticmethod
     def cb3() -> ControllerConfig:

@@ -6,6 +6,7 @@ one; what the cycle produced goes out right after it.
 """
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -178,7 +179,9 @@ class URController(PendantMixin):
         return getattr(self.program, "line", 0)
 
     def q_history(self, steps: int) -> list[float]:
-        """Measured joints `steps` cycles ago; the oldest known if that is further back."""
+        """Measured joints `steps` cycles ago (ValueError below 0); the oldest known if that is further back."""
+        if steps < 0:
+            raise ValueError(f"steps = {steps}: the future is not known")
         if not self._history:
             return self.measured.q_rad.tolist()
         return list(self._history[min(steps, len(self._history) - 1)])
@@ -223,6 +226,8 @@ class URController(PendantMixin):
         """rtde_set_watchdog; "ignore" or frequency 0 removes it. Ends with the program."""
         if action not in ("ignore", "pause", "stop"):
             raise ValueError(f"watchdog action {action!r} is none of ignore, pause, stop")
+        if not math.isfinite(min_frequency_hz):
+            raise ValueError(f"watchdog min_frequency {min_frequency_hz!r} is not a finite number")
         if action == "ignore" or min_frequency_hz <= 0.0:
             self._watchdogs.pop(name, None)
             return

@@ -6,25 +6,29 @@ import ruckig
 
 from steadyhand import kinematics
 from steadyhand_sim.ur_controller import frames
-from steadyhand_sim.ur_controller.motion import Brake, Setpoint, as_joints, require_positive
+from steadyhand_sim.ur_controller.motion import (
+    SERVO_ACCELERATION_LIMIT_RAD_S2, Brake, Setpoint, as_joints, require_positive,
+)
 
 
 class LinearMove:
     """movel: straight line of the TCP, orientation turning at a constant rate about one axis; trapezoid at (`v`, `a`).
 
-    Speeds are m/s of the TCP; where the rotation in rad is the greater number, rad/s. A moving arm first comes to rest
-    (no blending). Raises KinematicsError in `step` where the line leaves the reach or meets a singularity.
+    Speeds are m/s of the TCP; where the rotation in rad is the greater number, rad/s. A moving arm first comes to rest,
+    as by stopl at `a` (no blending). Raises KinematicsError in `step` where the line leaves the reach or meets a
+    singularity.
     """
 
     def __init__(self, now: Setpoint, pose: np.ndarray, a: float, v: float, t: float, tcp: np.ndarray):
         self.goal = as_joints("pose", pose)
-        self._a, self._v, self._t = require_positive("a", a), require_positive("v", v), float(t)
+        self._a, self._v = require_positive("a", a), require_positive("v", v)
+        self._t = 0.0 if t == 0.0 else require_positive("t", t)
         self._tcp = tcp
         self.replan(now)
 
     def replan(self, now: Setpoint) -> None:
         """A new line from where the tool will stand when at rest."""
-        self._brake = Brake(now, self._a * 4.0) if now.moving else None
+        self._brake = stop_linear(now, self._a, self._tcp) if now.moving else None
         self._trajectory = None
         self.done = False
 
@@ -94,8 +98,11 @@ class LinearSpeed:
 
 
 def stop_linear(now: Setpoint, a: float, tcp: np.ndarray) -> Brake:
-    """stopl: the tool decelerates at `a` m/s2, the joints in proportion, which holds the path to first order."""
+    """stopl: the tool decelerates at `a` m/s2, the joints in proportion, which holds the path to first order.
+
+    Where the tool hardly moves while the joints do, the bound of a servo command holds instead.
+    """
     require_positive("a", a)
     peak = float(np.abs(now.qd_rad_s).max())
     speed = float(np.linalg.norm((frames.jacobian(now.q_rad, tcp) @ now.qd_rad_s)[:3]))
-    return Brake(now, max(peak * a / speed, 1e-3) if speed > 1e-6 else 10.0)
+    return Brake(now, float(np.clip(peak * a / max(speed, 1e-6), 1e-3, SERVO_ACCELERATION_LIMIT_RAD_S2)))

@@ -5,6 +5,7 @@ raises ProtocolError loses its connection, counted; nobody else notices.
 """
 from __future__ import annotations
 
+import errno
 import selectors
 import socket
 from collections.abc import Callable
@@ -118,7 +119,7 @@ class Net:
         self.counters = {"accepted": 0, "refused": 0, "protocol_errors": 0, "dropped_packages": 0}
 
     def listen(self, host: str, port: int, make_handler: Callable[[Connection], Handler]) -> int:
-        """Serve a port; the number it got (for port 0). Raises RobotError when it is taken."""
+        """Serve a port; the number it got (for port 0). Raises RobotError when it cannot be opened."""
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -126,9 +127,11 @@ class Net:
             listener.listen(8)
         except OSError as error:
             listener.close()
-            raise RobotError(
-                f"port {port} of {host} is taken ({error.strerror}): another simulator runs there; choose another slot"
-            ) from error
+            if error.errno == errno.EADDRINUSE:
+                reason = "is taken: another simulator runs there; choose another slot"
+            else:
+                reason = f"cannot be opened ({error.strerror}): give an address of this machine, 127.0.0.1 for example"
+            raise RobotError(f"port {port} of {host} {reason}") from error
         listener.setblocking(False)
         self._listeners.append(listener)
         self._selector.register(listener, selectors.EVENT_READ, make_handler)

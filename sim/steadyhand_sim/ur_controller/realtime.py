@@ -24,7 +24,7 @@ class Ports:
 
 
 class ControllerServer:
-    """A controller with its ports open on one address. Raises RobotError when a port is taken."""
+    """A controller with its ports open on one address. Raises RobotError when a port cannot be opened."""
 
     def __init__(self, controller: URController, host: str, ports: Ports = Ports()):
         self.controller, self.host = controller, host

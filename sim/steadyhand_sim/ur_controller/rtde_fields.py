@@ -1,7 +1,8 @@
 """Names and types of the RTDE fields, how an output is read from the controller and an input written to it.
 
 Source: RTDE guide, tables of controller outputs and inputs. A field that is listed but not modelled has a constant
-nominal value (`docs/emulated_controller.md` names them); a field not listed is answered NOT_FOUND.
+nominal value (`docs/emulated_controller.md` names them); a field not listed is answered NOT_FOUND. The types stand in
+`steadyhand_firmware_bridge.rtde_wire` too, on purpose: two readings of the vendor's table, so that a slip shows.
 """
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ OUTPUTS: dict[str, tuple[str, Reader]] = {
     "safety_mode": ("INT32", lambda c: int(c.safety_mode)),
     "safety_status": ("INT32", lambda c: int(c.safety_mode)),
     "runtime_state": ("UINT32", lambda c: int(c.runtime_state)),
-    "robot_status_bits": ("UINT32", lambda c: modes.robot_status_bits(c.robot_mode, c.runtime_state, c.freedrive_pressed)),
+    "robot_status_bits": (
+        "UINT32", lambda c: modes.robot_status_bits(c.robot_mode, c.runtime_state, c.freedrive_pressed)
+    ),
     "safety_status_bits": ("UINT32", lambda c: modes.safety_status_bits(c.safety_mode)),
     "speed_scaling": ("DOUBLE", lambda c: c.speed_scaling),
     "target_speed_fraction": ("DOUBLE", lambda c: c.speed_slider),
@@ -144,8 +147,8 @@ _DIGITAL = {
 def apply_inputs(controller: URController, values: dict[str, Any]) -> None:
     """Write one input package: all its fields at once, before the next control cycle.
 
-    An output changes only where its mask says so (RTDE guide). Mask and value may come in different packages of a
-    recipe pair; a value without its mask in the same package changes nothing, as a stray value would on the robot.
+    An output changes only where its mask says so (RTDE guide); a value without its mask in the same package changes
+    nothing.
     """
     for name, value in values.items():
         if name.startswith("input_"):

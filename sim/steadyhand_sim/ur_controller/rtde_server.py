@@ -106,6 +106,8 @@ class RtdeSession:
             if requests > MAX_REQUESTS_A_READ:
                 raise ProtocolError("flood of RTDE requests")
             self._answer(kind, payload)
+            if not self._connection.open:  # an answer could not be sent: what else it asked for would outlive it
+                return
         del self._buffer[:start]
 
     def closed(self) -> None:

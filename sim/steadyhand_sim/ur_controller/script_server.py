@@ -12,7 +12,7 @@ from steadyhand_sim.ur_controller.net import Connection
 
 PORTS = (30001, 30002, 30003)
 MAX_PROGRAM = 1 << 20
-_OPENERS = ("def", "sec", "thread", "while", "if", "for")
+_OPENERS = ("def", "sec", "thread", "while", "if", "switch", "case", "default", "for")
 
 
 class ScriptFramer:
