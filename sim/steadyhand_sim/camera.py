@@ -33,6 +33,11 @@ class CameraConfig:
             raise ConfigError(f"camera size {self.width}x{self.height}: give 16 to 2048 pixels")
         if not 5.0 <= self.vertical_fov_deg <= 120.0:
             raise ConfigError(f"vertical_fov_deg={self.vertical_fov_deg}: give 5 to 120")
+        x, y, z = np.array(self.look_at_m, dtype=float) - np.array(self.eye_m, dtype=float)
+        if not (np.isfinite(z) and 1e-3 < np.hypot(x, y) < np.inf):  # straight down, "up" in the image is undefined
+            raise ConfigError(
+                f"eye_m={self.eye_m}, look_at_m={self.look_at_m}: give finite points, not one above the other"
+            )
 
     @property
     def camera_matrix(self) -> np.ndarray:

@@ -34,6 +34,7 @@ class FaultSpec:
 
     apply: Callable[[SimulatedCell, dict[str, float]], None]
     parameters: dict[str, Parameter] = field(default_factory=dict)
+    needs_cube: bool = False  # parameter `index` names a cube of the scene
 
 
 def _camera(state: str) -> FaultSpec:
@@ -45,8 +46,6 @@ def _controller(method: str) -> FaultSpec:
 
 
 def _move_cube(target: SimulatedCell, p: dict[str, float]) -> None:
-    if int(p["index"]) >= target.world.n_objects:
-        raise ConfigError(f"move_cube index={p['index']}: the scene has {target.world.n_objects} cubes")
     target.world.move_object(int(p["index"]), np.array([p["x_m"], p["y_m"], p["z_m"]]), p["yaw_rad"])
 
 
@@ -61,7 +60,7 @@ FAULTS: dict[str, FaultSpec] = {
     "move_cube": FaultSpec(_move_cube, {
         "index": Parameter(0, cell.MAX_CUBES - 1), "x_m": Parameter(-1.0, 1.0), "y_m": Parameter(-1.0, 1.0),
         "z_m": Parameter(0.0, 1.0, cell.TABLE_Z_M + cell.CUBE_SIZE_M / 2), "yaw_rad": Parameter(-math.pi, math.pi, 0.0),
-    }),
+    }, needs_cube=True),
     "push": FaultSpec(
         lambda target, p: target.world.push_tool(
             np.array([p["fx_n"], p["fy_n"], p["fz_n"]]), p["duration_s"]
@@ -117,8 +116,8 @@ class TimedFault:
             raise ConfigError(f"fault {text!r}: give NAME@SECONDS[,key=value...]") from error
 
 
-def check(name: str, parameters: dict) -> dict[str, float]:
-    """Parameters completed with defaults; raises ConfigError naming the offender."""
+def check(name: str, parameters: dict, n_cubes: int = cell.MAX_CUBES) -> dict[str, float]:
+    """Parameters completed with defaults, for a scene of so many cubes; raises ConfigError naming the offender."""
     spec = FAULTS.get(name) if isinstance(name, str) else None
     if spec is None:
         raise ConfigError(f"fault {name!r}: give one of {', '.join(FAULTS)}")
@@ -131,10 +130,14 @@ def check(name: str, parameters: dict) -> dict[str, float]:
         if not number or not parameter.low <= value <= parameter.high:  # NaN compares false
             raise ConfigError(f"fault {name}: {key}={value!r}: give {parameter.low} to {parameter.high}")
         checked[key] = float(value)
+    if spec.needs_cube and checked["index"] not in range(n_cubes):
+        raise ConfigError(f"fault {name}: index={checked['index']:g}: the scene has {n_cubes} cubes, counted from 0")
     return checked
 
 
-def sample_schedule(seed: int, n_faults: int, horizon_s: float, names: tuple[str, ...]) -> tuple[TimedFault, ...]:
+def sample_schedule(
+    seed: int, n_faults: int, horizon_s: float, names: tuple[str, ...], n_cubes: int = cell.MAX_CUBES
+) -> tuple[TimedFault, ...]:
     """A seeded schedule of `n_faults` over `horizon_s`, sorted by time; required parameters are drawn from their range.
 
     Raises ConfigError for an unknown name.
@@ -150,5 +153,7 @@ def sample_schedule(seed: int, n_faults: int, horizon_s: float, names: tuple[str
         drawn = {
             key: float(rng.uniform(p.low, p.high)) for key, p in FAULTS[name].parameters.items() if p.default is None
         }
+        if FAULTS[name].needs_cube:
+            drawn["index"] = float(rng.integers(n_cubes))
         schedule.append(TimedFault(float(time_s), name, drawn))
     return tuple(schedule)

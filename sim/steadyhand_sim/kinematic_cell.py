@@ -121,7 +121,8 @@ class KinematicCell:
             reply = PolicyReply(request.observation_id, None, "unavailable")
             if self.policy is not None:
                 actions = self.policy(request.observation)
-                reply = PolicyReply(request.observation_id, ActionChunk(request.observation_id, actions, "local", 0.001))
+                chunk = ActionChunk(request.observation_id, actions, "local", 0.001)
+                reply = PolicyReply(request.observation_id, chunk)
             self._decide(Inputs(self.now_s, self._state if self.guard_on else None, self.estimate, reply))
         self.seq += 1
         self._state = self.state()
@@ -212,7 +213,8 @@ class KinematicCell:
                 target = cell.CUBE_SIZE_M
         elif self.commanded_m < 0.02 and self.friction:
             for cube in self.cubes:
-                between = np.linalg.norm(cube.position_m[:2] - tool[:2]) < 0.015 and abs(cube.position_m[2] - tool[2]) < 0.015
+                off = cube.position_m - tool
+                between = np.linalg.norm(off[:2]) < 0.015 and abs(off[2]) < 0.015
                 if between and self.width_m >= cell.CUBE_SIZE_M and self.width_m - FINGER_M_S * dt <= cell.CUBE_SIZE_M:
                     if self.slips > 0:
                         self.slips -= 1
@@ -247,9 +249,9 @@ class KinematicCell:
                 seen.append(Detection(xyz, cube.yaw_rad + self.rng.normal(0, 0.03), 0.97, 0.002))
             # the age on arrival is a difference of two clock readings: a clock set in between makes it wrong once
             age_s = 0.02 + self.camera_clock_s - self.stamped_with_s
-            self.estimator.on_detections(
-                Detections(self.now_s + self.stamped_with_s, self.image_seq, f"o{self.image_seq}", tuple(seen)), self.now_s, age_s
-            )
+            stamp_s = self.now_s + self.stamped_with_s
+            detections = Detections(stamp_s, self.image_seq, f"o{self.image_seq}", tuple(seen))
+            self.estimator.on_detections(detections, self.now_s, age_s)
             self.stamped_with_s = self.camera_clock_s
         if image or self.now_s - self.estimated_s > ESTIMATE_S - 1e-9:
             self.estimate, self.estimated_s = self.estimator.estimate(self.now_s), self.now_s
@@ -257,9 +259,10 @@ class KinematicCell:
 
 def scatter(count: int, seed: int) -> list[Cube]:
     """Cubes at random poses in the tray, as far apart as the cell promises."""
-    rng, cubes = np.random.default_rng(seed), []
+    rng, cubes, tray = np.random.default_rng(seed), [], cell.TRAY
+    low, high = [tray.x_min_m + 0.05, tray.y_min_m + 0.05], [tray.x_max_m - 0.05, tray.y_max_m - 0.05]
     while len(cubes) < count:
-        xy = rng.uniform([cell.TRAY.x_min_m + 0.05, cell.TRAY.y_min_m + 0.05], [cell.TRAY.x_max_m - 0.05, cell.TRAY.y_max_m - 0.05])
+        xy = rng.uniform(low, high)
         if all(np.linalg.norm(xy - c.position_m[:2]) > cell.MIN_CUBE_SPACING_M for c in cubes):
             cubes.append(Cube(np.array([*xy, cell.CUBE_SIZE_M / 2]), rng.uniform(-np.pi / 4, np.pi / 4)))
     return cubes

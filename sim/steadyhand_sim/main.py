@@ -6,6 +6,7 @@ then prints one JSON line {"ready": ...}. Ends on SIGTERM or SIGINT.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -39,11 +40,13 @@ class CellServer(ControllerServer):
         cell.loop_state = self._loop_state
         self._started_s, self._started_cpu_s = time.monotonic(), time.process_time()
         self._scene_every = max(1, round(cell.controller.config.control_hz / SCENE_HZ))
+        sockets = contextlib.ExitStack()
+        sockets.callback(super().close)
         try:
-            self._scene = SceneServer(slot)
+            self._scene = sockets.enter_context(contextlib.closing(SceneServer(slot)))
             self._score = JsonLinesServer(slot.socket_dir / "sim_score.sock", cell.handle)
         except OSError as error:
-            super().close()
+            sockets.close()
             raise ConfigError(f"socket folder {slot.socket_dir}: {error}") from error
 
     def cycle(self) -> None:

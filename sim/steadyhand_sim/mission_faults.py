@@ -1,4 +1,4 @@
-"""Faults of a mission, struck at random (Poisson) on a `KinematicCell`: one published table, one schedule per seed. Pure.
+"""Faults of a mission, struck at random (Poisson) on a `KinematicCell`: one table, one schedule per seed. Pure.
 
 Rates are those of a stress test, far above a real cell's; durations are exponential, so each kind also has a tail that
 no second try outlives. The table was fixed before the first full run and is the same for every arm.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from steadyhand import cell
+from steadyhand.policy_io import ACTION_DIM, HORIZON
 from steadyhand_sim.kinematic_cell import Cube, KinematicCell
 
 BIAS_M = 0.018  # more than fingers forgive
@@ -38,7 +39,8 @@ def _set(**fields: object) -> Callable:
 
 def _free_spot(objects: list[Cube], rng: np.random.Generator, near_m: np.ndarray | None = None) -> np.ndarray | None:
     """(2,) a place in the tray as far from the objects as the cell promises; None when none was found."""
-    low, high = np.array([cell.TRAY.x_min_m, cell.TRAY.y_min_m]) + 0.05, np.array([cell.TRAY.x_max_m, cell.TRAY.y_max_m]) - 0.05
+    low = np.array([cell.TRAY.x_min_m, cell.TRAY.y_min_m]) + 0.05
+    high = np.array([cell.TRAY.x_max_m, cell.TRAY.y_max_m]) - 0.05
     for _ in range(50):
         xy = rng.uniform(low, high)
         if near_m is not None:
@@ -80,24 +82,25 @@ def _bias(c: KinematicCell, rng: np.random.Generator) -> None:
 
 def _stall(observation: np.ndarray) -> np.ndarray:
     """A policy that wants nothing."""
-    return np.zeros((8, 5))
+    return np.zeros((HORIZON, ACTION_DIM))
 
 
-_POLICY = KinematicCell.policy
+_POLICY, _DELAY_S = KinematicCell.policy, KinematicCell.policy_delay_s
 
 KINDS: tuple[FaultKind, ...] = (
     FaultKind("grasp_slip", 80, 0.0, lambda c, r: setattr(c, "slips", c.slips + 1)),
     FaultKind("slippery_fingers", 30, 5.0, _set(friction=False), _set(friction=True)),
     FaultKind("object_moved", 80, 0.0, _move_object),
     FaultKind("object_dropped", 80, 0.0, _drop_object),
-    FaultKind("ghost_object", 30, 3.0, _ghost, _set(ghosts=[])),
+    FaultKind("ghost_object", 30, 3.0, _ghost, lambda c: setattr(c, "ghosts", [])),
     FaultKind("pose_bias", 30, 5.0, _bias, lambda c: setattr(c, "bias_m", np.zeros(2))),
     FaultKind("perception_dropout", 60, 1.2, _set(camera_on=False), _set(camera_on=True)),
     FaultKind("policy_stall", 20, 5.0, _set(policy=_stall), _set(policy=_POLICY)),
     FaultKind("policy_outage", 80, 1.0, _set(policy=None), _set(policy=_POLICY)),
-    FaultKind("policy_late", 40, 1.0, _set(policy_delay_s=LATE_REPLY_S), _set(policy_delay_s=0.004)),
+    FaultKind("policy_late", 40, 1.0, _set(policy_delay_s=LATE_REPLY_S), _set(policy_delay_s=_DELAY_S)),
     FaultKind("policy_chunks_refused", 80, 0.5, _set(refuse_policy="workspace"), _set(refuse_policy="")),
-    FaultKind("commands_cut", 8, 0.1, _set(refuse="cut"), _set(refuse="")),  # braking too: while moving, the guard stops
+    # braking too: while moving, the guard stops
+    FaultKind("commands_cut", 8, 0.1, _set(refuse="cut"), _set(refuse="")),
     FaultKind("gripper_jam", 30, 3.0, _set(gripper_moves=False), _set(gripper_moves=True)),
     FaultKind("guard_silent", 8, 0.1, _set(guard_on=False), _set(guard_on=True)),
     FaultKind("protective_stop", 2, 0.0, lambda c, r: c.stop("robot_safety")),
@@ -127,7 +130,8 @@ def schedule(seed: int, seconds: float) -> list[Strike]:
 
 @dataclass
 class Injector:
-    """Carries out a schedule: call `step` before each step of the cell. Overlapping strikes of a kind last to the longest."""
+    """Carries out a schedule: call `step` before each step of the cell. Of overlapping strikes of a kind the longest
+    counts."""
 
     strikes: list[Strike]
     seed: int

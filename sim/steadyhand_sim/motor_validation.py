@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with np.load(args.recording) as data:
             errors = compare(MotorParameters.load(variant=args.variant), {n: data[n] for n in FIELDS if n in data})
-    except (OSError, ValueError, ConfigError) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, ConfigError) as error:  # np.load raises them all
         print(f"motor_validation: {error}", file=sys.stderr)
         return 2
     print(json.dumps({name: np.round(values * 1e3, 3).tolist() for name, values in errors.items()}))

@@ -142,5 +142,5 @@ def _gripper() -> str:
 
 
 def ur5_urdf() -> str:
-    """URDF text of the arm with its gripper, rooted at `base_link`; links `tool0` and `tool` are the two tool frames."""
+    """URDF text of the arm with its gripper, rooted at `base_link`; links `tool0` and `tool` are the tool frames."""
     return f'<?xml version="1.0"?>\n<robot name="ur5_primitive">\n{_arm()}{_gripper()}</robot>\n'

@@ -79,16 +79,25 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
     """A listening non-blocking Unix socket readable by this user only; replaces a socket nobody listens on."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.closing(socket.socket(socket.AF_UNIX, kind)) as probe:
+        probe.setblocking(False)  # a simulator that hangs with a full queue would keep us waiting without end
         try:
             probe.connect(str(path))
+            served = True
+        except BlockingIOError:
+            served = True
         except OSError:
-            path.unlink(missing_ok=True)
-        else:
-            raise OSError(f"{path}: another simulator serves this slot; stop it or set STEADYHAND_SLOT")
+            served = False
+    if served:
+        raise OSError(f"{path}: another simulator serves this slot; stop it or set STEADYHAND_SLOT")
+    path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, kind)
-    server.bind(str(path))
-    path.chmod(0o600)
-    server.listen(MAX_CLIENTS)
+    try:
+        server.bind(str(path))
+        path.chmod(0o600)
+        server.listen(MAX_CLIENTS)
+    except OSError:
+        server.close()
+        raise
     server.setblocking(False)
     return server
 

@@ -41,7 +41,7 @@ class ScoreClient:
         deadline = time.monotonic() + self._timeout_s
         try:
             answer = self._exchange(request, deadline)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: an answer that is no JSON
             self.close()
             raise RobotError(f"simulator at {self._path}: {error}; is steadyhand-sim running in this slot?") from error
         if not answer.get("ok"):

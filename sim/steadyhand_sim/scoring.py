@@ -13,7 +13,7 @@ HELD_Z_M = cell.TABLE_Z_M + cell.CUBE_SIZE_M  # a centre above this, outside the
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of cubes. `in_box` cubes lie inside the walls, below their top, at rest."""
+    """Counts of cubes. `in_box` cubes lie inside the walls, their lower face below the walls' top, at rest, let go."""
 
     n_cubes: int
     in_box: int

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steadyhand import cell, kinematics, skills
+from steadyhand import cell, kinematics, skills, ur5
 from steadyhand_sim import scene
 from steadyhand_sim.world import World, WorldConfig
 
-CYCLE_S = 0.008
+CYCLE_S = ur5.SERVO_PERIOD_CB3_S
 SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.6, 8.0  # bounds of the scripted moves' largest joint motion
 APPROACH_Z_M = 0.10
 SETTLE_CYCLES, GRIP_CYCLES = 12, 45
@@ -103,6 +103,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--cubes", type=int, default=5)
     parser.add_argument("--finger-friction", type=float, default=WorldConfig.finger_friction)
     args = parser.parse_args(argv)
+    if args.seeds < 1 or args.first_seed < 0 or not 1 <= args.cubes <= cell.MAX_CUBES:
+        parser.error(
+            f"--seeds {args.seeds} --first-seed {args.first_seed} --cubes {args.cubes}: "
+            f"give 1 or more seeds from 0 on, 1 to {cell.MAX_CUBES} cubes"
+        )
     outcomes = []
     started = time.process_time()
     with World(WorldConfig(n_cubes=args.cubes, finger_friction=args.finger_friction)) as world:
@@ -112,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
     report = {
         "cubes_placed": placed,
         "cubes_attempted": attempted,
-        "cycle_s_per_cube": sum(o.simulated_s for o in outcomes) / max(attempted, 1),
+        "cycle_s_per_cube": sum(o.simulated_s for o in outcomes) / attempted,
         "simulated_s_per_cpu_s": sum(o.simulated_s for o in outcomes) / (time.process_time() - started),
         "failed_seeds": [o.seed for o in outcomes if o.in_box != o.n_cubes],
     }

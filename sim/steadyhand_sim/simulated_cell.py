@@ -22,6 +22,8 @@ class SimulatedCell:
         schedule: Sequence[faults.TimedFault] = (),
     ) -> None:
         self.world, self.controller = world, controller
+        for due in schedule:  # not only when it is due: an error then would end the simulation in mid-run
+            faults.check(due.name, due.parameters, world.n_objects)
         self._look = (look_seed, look_split)
         self._camera, self._frozen = "ok", None
         self._seq = 0
@@ -52,7 +54,7 @@ class SimulatedCell:
 
     def inject(self, name: str, parameters: dict) -> None:
         """Make a fault happen now; raises ConfigError when it is unknown or out of range."""
-        checked = faults.check(name, parameters)
+        checked = faults.check(name, parameters, self.world.n_objects)
         faults.FAULTS[name].apply(self, checked)
         self._events.append({"time_s": self.world.time_s, "fault": name, **checked})
 
@@ -75,11 +77,11 @@ class SimulatedCell:
         if "fault" in request:
             self.inject(request["fault"], request.get("parameters", {}))
             return {"fault": request["fault"]}
-        if request.get("get") == "score" or "score" in request:
+        if request.get("get") == "score":
             return {"score": self.world.score().as_dict(), "time_s": self.world.time_s}
         if request.get("get") == "faults":
             return {"faults": {n: sorted(spec.parameters) for n, spec in faults.FAULTS.items()}}
-        if request.get("get") == "state" or "state" in request:
+        if request.get("get") == "state":
             return {"state": self._state()}
         raise ConfigError(f"request {str(request)[:200]}: give get=score, get=state, get=faults or fault=NAME")
 

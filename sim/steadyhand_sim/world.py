@@ -198,16 +198,6 @@ class World:
         return self.n_steps * self.physics_period_s
 
     @property
-    def q(self) -> np.ndarray:
-        """(6,) measured joint positions, rad."""
-        return self.q_rad
-
-    @property
-    def qd(self) -> np.ndarray:
-        """(6,) measured joint velocities, rad/s."""
-        return self.qd_rad_s
-
-    @property
     def gripper_width(self) -> float:
         """Measured opening between the pads, m."""
         return self.gripper.width_m()

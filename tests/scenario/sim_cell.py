@@ -34,7 +34,7 @@ class SimCell(FakeCell):
         at_rest = self.now_s - self.still_since_s >= 0.1
         width = self.world.gripper_width + self.rng.normal(0, 0.0003)
         return RobotState(
-            self.now_s, self.seq, self.token, self.mode, self.world.q, self.world.qd, self.q, self.qd, width,
+            self.now_s, self.seq, self.token, self.mode, self.world.q_rad, self.world.qd_rad_s, self.q, self.qd, width,
             self.commanded_m, at_rest, self.causes,
         )
 
@@ -45,7 +45,7 @@ class SimCell(FakeCell):
         for _ in range(STATE_CYCLES):
             self.player.advance()
             self.now_s = self.player.cycle * CYCLE_S
-            if np.abs(self.world.qd).max() > 0.01:
+            if np.abs(self.world.qd_rad_s).max() > 0.01:
                 self.still_since_s = self.now_s
         moving = np.abs(self.player.commanded().qd_commanded_rad_s).max() > 0.02
         if moving and self.plan_source == "policy" and self.now_s - self.plan_accepted_s > 0.1 + 1e-9:

@@ -60,7 +60,7 @@ Script(world).pick_and_place(0, 0)
 positions, quaternions = world.object_poses()
 image = Renderer(sample_look(3, "train")).draw(world.snapshot(seq=9))
 import hashlib
-print(json.dumps([hashlib.sha256(a.tobytes()).hexdigest() for a in (world.q, positions, quaternions, image)]))
+print(json.dumps([hashlib.sha256(a.tobytes()).hexdigest() for a in (world.q_rad, positions, quaternions, image)]))
 """
 
 

@@ -57,10 +57,10 @@ def test_physics_follows_the_motor_model(name):
     velocities[0] = 0.0
     expected = replay(MotorParameters.load(), targets, velocities, cell.HOME_Q_RAD, np.zeros(6))
     with World(WorldConfig(n_cubes=0)) as world:
-        measured = [world.q]
+        measured = [world.q_rad]
         for target, velocity in zip(targets[1:], velocities[1:]):
             world.step(target, velocity)
-            measured.append(world.q)
+            measured.append(world.q_rad)
     assert np.abs(np.array(measured) - expected).max() < 1.5e-3
 
 
@@ -100,8 +100,9 @@ def test_malformed_parameter_file_is_refused(tmp_path, text):
 
 def test_validation_refuses_what_is_no_recording(tmp_path, capsys):
     path = tmp_path / "x.npz"
-    path.write_bytes(b"not a zip")
-    assert main([str(path)]) == 2
+    for content in (b"not a zip", b"", b"PK\x03\x04 a zip that ends here"):
+        path.write_bytes(content)
+        assert main([str(path)]) == 2
     np.savez(path, q_target=np.zeros((60, 6)))
     assert main([str(path)]) == 2
     assert "q_actual" in capsys.readouterr().err

@@ -89,3 +89,6 @@ def test_unknown_split_and_bad_size_are_refused():
         looks.sample_look(0, "holdout")
     with pytest.raises(ConfigError, match="camera size"):
         CameraConfig(width=0)
+    for change in ({"eye_m": (0.5, 0.0, float("nan"))}, {"eye_m": (0.5, 0.0, 1.0), "look_at_m": (0.5, 0.0, 0.0)}):
+        with pytest.raises(ConfigError, match="eye_m"):
+            CameraConfig(**change)

@@ -47,6 +47,17 @@ def test_move_cube_beyond_the_scene_is_refused(sim):
         sim.handle({"fault": "move_cube", "parameters": {"index": 2, "x_m": 0.5, "y_m": 0.0}})
 
 
+def test_a_schedule_is_checked_against_the_scene_before_it_begins(sim):
+    late = faults.TimedFault.parse("move_cube@5,index=2,x_m=0.5,y_m=0")
+    with pytest.raises(ConfigError, match="the scene has 2 cubes"):
+        SimulatedCell(sim.world, sim.controller, 1, "test", [late])
+
+
+def test_half_a_cube_is_refused():
+    with pytest.raises(ConfigError, match="index=0.5"):
+        faults.check("move_cube", {"index": 0.5, "x_m": 0.5, "y_m": 0.0})
+
+
 def test_move_cube_moves_it(sim):
     sim.inject("move_cube", {"index": 0, "x_m": 0.47, "y_m": 0.31})
     assert sim.handle({"get": "score"})["score"]["in_box"] == 1
@@ -92,6 +103,9 @@ def test_sampling_unknown_faults_is_refused(names):
 
 def test_sampled_schedule_is_seeded():
     names = ("camera_blank", "push", "move_cube")
+    for seed in range(20):
+        for fault in faults.sample_schedule(seed, 6, 30.0, ("move_cube",), n_cubes=2):
+            faults.check(fault.name, fault.parameters, n_cubes=2)
     first = faults.sample_schedule(4, 6, 30.0, names)
     assert first == faults.sample_schedule(4, 6, 30.0, names) != faults.sample_schedule(5, 6, 30.0, names)
     assert [f.time_s for f in first] == sorted(f.time_s for f in first) and first[-1].time_s <= 30.0

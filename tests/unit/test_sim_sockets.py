@@ -6,10 +6,11 @@ import msgpack
 import numpy as np
 import pytest
 
-from steadyhand.errors import ConfigError, ProtocolError
+from steadyhand.errors import ConfigError, ProtocolError, RobotError
 from steadyhand.slot import current_slot
 from steadyhand_sim import scene_stream
 from steadyhand_sim.json_lines import MAX_LINE, JsonLinesServer
+from steadyhand_sim.score_client import ScoreClient
 from steadyhand_sim.snapshot import Snapshot
 
 
@@ -88,6 +89,35 @@ def test_second_simulator_in_a_slot_is_refused_a_dead_socket_is_not(slot):
     server._server.close()  # as SIGKILL leaves it: the file stays, nobody listens
     again = scene_stream.SceneServer(slot)
     again.close()
+
+
+def test_simulator_that_hangs_with_a_full_queue_is_refused_at_once(slot):
+    server = scene_stream.SceneServer(slot)
+    waiting = []
+    while True:  # nobody accepts: the queue fills up
+        waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        waiting[-1].setblocking(False)
+        try:
+            waiting[-1].connect(str(scene_stream.socket_path(slot)))
+        except BlockingIOError:
+            break
+    with pytest.raises(OSError, match="another simulator"):
+        scene_stream.SceneServer(slot)
+    for client in waiting:
+        client.close()
+    server.close()
+
+
+def test_score_client_names_what_is_wrong(tmp_path):
+    with pytest.raises(RobotError, match="is steadyhand-sim running"):
+        ScoreClient(tmp_path).score()
+    client = ScoreClient(tmp_path)
+    client._socket, simulator = socket.socketpair()
+    simulator.sendall(b"not json\n")
+    with pytest.raises(RobotError, match="sim_score.sock"):
+        client.score()
+    assert client._socket is None
+    simulator.close()
 
 
 @pytest.fixture

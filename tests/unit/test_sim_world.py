@@ -39,7 +39,7 @@ def _run(world, n=60):
     world.set_gripper("pregrasp")
     for k in range(n):
         world.step(cell.HOME_Q_RAD + 0.1 * np.sin(k / 20) * np.ones(6))
-        trace.append(np.concatenate([world.q, world.qd, world.torque_nm, world.object_poses()[0].ravel()]))
+        trace.append(np.concatenate([world.q_rad, world.qd_rad_s, world.torque_nm, world.object_poses()[0].ravel()]))
     return np.array(trace)
 
 
@@ -92,20 +92,20 @@ def test_step_refuses_what_is_not_six_finite_values(world, target):
 
 
 def test_brakes_hold_the_arm_against_gravity(world):
-    q = world.q.copy()
+    q = world.q_rad.copy()
     world.step_braked(500)
-    np.testing.assert_allclose(world.q, q, atol=1e-3)
-    assert np.abs(world.qd).max() < 0.01
+    np.testing.assert_allclose(world.q_rad, q, atol=1e-3)
+    assert np.abs(world.qd_rad_s).max() < 0.01
 
 
 def test_smooth_motion_is_followed_within_two_milliradians(world):
-    start, errors = world.q.copy(), []
+    start, errors = world.q_rad.copy(), []
     n = 250
     for k in range(1, n + 1):
         s = k / n
         target = start + 0.5 * (10 * s**3 - 15 * s**4 + 6 * s**5)
         world.step(target, np.full(6, 0.5 * (30 * s**2 - 60 * s**3 + 30 * s**4) / (n * 0.008)))
-        errors.append(np.abs(world.q - target).max())
+        errors.append(np.abs(world.q_rad - target).max())
     assert max(errors) < 2.5e-3
 
 
@@ -113,7 +113,7 @@ def test_static_torque_is_that_of_gravity(world):
     """The joints carry what the masses say: J^T m g summed over the links."""
     for _ in range(100):
         world.step(cell.HOME_Q_RAD)
-    q = [*world.q, world.gripper_width / 2, world.gripper_width / 2]
+    q = [*world.q_rad, world.gripper_width / 2, world.gripper_width / 2]
     expected = world._p.calculateInverseDynamics(world._robot, q, [0.0] * 8, [0.0] * 8)[:6]
     np.testing.assert_allclose(world.torque_nm, expected, atol=0.3)
     assert abs(expected[1]) > 5.0
