@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steadyhand import cell, ur5
-from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict
+from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict, decode, encode
 from steadyhand.protocols import Command, ProgramState
 from steadyhand.types import Mode
 from steadyhand_firmware_bridge import fake
@@ -27,8 +27,7 @@ class Rig:
         self.answers = []
         tokens = itertools.count(1000)
         self.guard = Guard(
-            self.robot, GuardConfig(**config), CREDENTIAL, lambda: next(tokens), lambda c, m: self.answers.append((c, m)),
-            self.now_s,
+            self.robot, GuardConfig(**config), CREDENTIAL, lambda: next(tokens), self.answered, self.now_s
         )
         self.robot.open(self.now_s)
         self.shell = "commander"
@@ -36,6 +35,10 @@ class Rig:
         self.guard.commander_changed(self.shell, self.now_s)
         self.state = None
         self.trace = itertools.count()
+
+    def answered(self, client, message):
+        """Every answer goes through the wire: one that does not fit, or that no client can read, is an error here."""
+        self.answers.append((client, decode(encode(message))))
 
     def run(self, seconds, until=None):
         for _ in range(round(seconds / DT_S)):
@@ -465,3 +468,22 @@ def test_an_escalated_stop_keeps_when_it_was_received_and_silence_has_no_braking
     rig.move(0.3)
     rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
     assert rig.guard._last_stop["number"] == 2
+
+
+LONG = "x" * 4000  # the wire takes texts of up to 4096 bytes
+
+
+def test_long_texts_of_clients_leave_every_answer_and_state_readable():
+    rig = Rig(inputs={"camera": 9.0})
+    rig.guard.handle(rig.shell, Heartbeat("camera", True), rig.now_s)
+    rig.run(0.3)
+    assert rig.arm().ok
+    verdict = rig.chunk(trace_id=LONG, joint_names=["y" * 12] * 4000)
+    assert verdict.reason == "joint_order" and verdict.trace_id == LONG
+    rig.guard.handle(rig.shell, Heartbeat("camera", False, LONG), rig.now_s)
+    rig.run(DT_S)
+    rig.guard.handle("x", Stop(LONG, LONG, LONG), rig.now_s)
+    rig.run(DT_S)
+    state = decode(encode(rig.state))
+    assert state.mode == "STOPPED" and [c[:14] for c in state.causes] == ["input:camera: ", "stop_requested"]
+    assert any(c.startswith("input:camera") for c in rig.arm().causes)

@@ -167,6 +167,16 @@ def test_the_orderly_end_of_a_link_stops_nothing_and_its_loss_does():
     assert rig.state.mode == "STOPPED" and names(rig.state) == ["operator_link"]
 
 
+@pytest.mark.parametrize("name", ["", "x" * 4000])
+def test_the_loss_of_a_link_stops_whatever_its_name(name):
+    rig = rig_of()
+    rig.arm()
+    rig.guard.handle("console", Link(name, True), rig.now_s)
+    rig.guard.forget("console", rig.now_s)
+    rig.run(0.01)
+    assert rig.state.mode == "STOPPED" and names(rig.state) == ["operator_link"]
+
+
 # --- the robot's own status ---
 
 STATUS = {

@@ -27,6 +27,9 @@ HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the co
 LINK_REFUSALS = 3  # packages in a row that the link did not take
 MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
+# Characters of somebody else's text that are passed on. The wire takes 4096 bytes a text and 65536 a packet: what is
+# cut here can always be sent, and read by every client.
+NAME_MAX, TEXT_MAX = 80, 500
 
 Answer = Callable[[Any, Any], None]  # (client, message)
 
@@ -156,8 +159,9 @@ class Guard:
             self._step(gs.ArmingEnded(self.state.token, False, arming.detail), now_s)
         elif arming.phase is ArmingPhase.READY and fresh:
             apart = float(np.abs(feedback.q_target_rad - feedback.q_rad).max())
-            if not apart <= self.config.first_setpoint_tolerance_rad:
-                detail = f"controller's target {apart:.4f} rad from the measured pose, limit {self.config.first_setpoint_tolerance_rad}"
+            limit = self.config.first_setpoint_tolerance_rad
+            if not apart <= limit:
+                detail = f"controller's target {apart:.4f} rad from the measured pose, limit {limit}"
                 self._step(gs.ArmingEnded(self.state.token, False, detail), now_s)
             else:
                 self.motion.begin(feedback.q_target_rad, now_s)
@@ -228,7 +232,7 @@ class Guard:
     def _stop(self, reaction: gs.Reaction, now_s: float) -> None:
         """Empty everything that could move; then by reaction."""
         self._note_stop(reaction)
-        self._drop_pending("stopped")
+        self._drop_pending(Reason.NOT_ARMED, "stopped")
         self._manual = None
         self.source.clear()
         self.rest.reset()
@@ -273,7 +277,8 @@ class Guard:
     def stop_requests(self, stops: list[tuple[Stop, int]], now_s: float) -> None:
         """From the stop socket: answered before anything else."""
         for stop, count in stops:
-            self._step(gs.StopRequest(stop.source, stop.reason, self._snapshot(), count), now_s)
+            source, reason = stop.source[:NAME_MAX], stop.reason[:TEXT_MAX]
+            self._step(gs.StopRequest(source, reason, self._snapshot(), count), now_s)
 
     def fault(self, name: str, detail: str, now_s: float) -> None:
         """A fault found outside: the loop, or the process being asked to end."""
@@ -284,7 +289,7 @@ class Guard:
         if client is None and self.state.armed and self._manual is None:
             self.fault("shell_lost", "the commander's connection ended", now_s)
         if client is None and self._manual is None:
-            self._drop_pending("commander gone")
+            self._drop_pending(Reason.NOT_ARMED, "commander gone")
         self._commander = client
         if self._manual is None:
             self._shell_s = now_s
@@ -299,9 +304,9 @@ class Guard:
                 self.answer(client, Reply(message.request_id, True, "stopping", self.state.causes()))
             case Heartbeat():
                 if client is self._commander and message.name != SHELL_HEARTBEAT:
-                    self.inputs.beat(message.name, message.ok, message.detail, now_s)
+                    self.inputs.beat(message.name, message.ok, message.detail[:TEXT_MAX], now_s)
             case Link():
-                self.links.beat(client, message.name, message.in_control, now_s)
+                self.links.beat(client, message.name or "unnamed", message.in_control, now_s)
                 if message.request_id:
                     said = "in control" if message.in_control else "released"
                     self.answer(client, Reply(message.request_id, True, said))
@@ -309,7 +314,7 @@ class Guard:
                 self._on_arm(client, message, now_s)
             case Chunk():
                 if self._may_command(client, message.trace_id):
-                    self._drop_pending("superseded before it was judged")
+                    self._drop_pending(Reason.FLOOD, "superseded before it was judged")
                     self._pending = (client, message)
             case Gripper():
                 if self._may_command(client, message.trace_id):
@@ -353,12 +358,12 @@ class Guard:
 
     def _refuse(self, client: Any, trace_id: str, reason: Reason, detail: str) -> None:
         self.refused[reason.value] = self.refused.get(reason.value, 0) + 1
-        self.answer(client, Verdict(trace_id, False, reason.value, detail))
+        self.answer(client, Verdict(trace_id, False, reason.value, detail[:TEXT_MAX]))
 
-    def _drop_pending(self, why: str) -> None:
+    def _drop_pending(self, reason: Reason, why: str) -> None:
         if self._pending is not None:
             (client, chunk), self._pending = self._pending, None
-            self._refuse(client, chunk.trace_id, Reason.FLOOD if "superseded" in why else Reason.NOT_ARMED, why)
+            self._refuse(client, chunk.trace_id, reason, why)
 
     @property
     def pending(self) -> bool:
@@ -389,27 +394,30 @@ class Guard:
             detail = f"width_m {message.width_m:.4f}, limit 0..{self.config.gripper_max_width_m}"
             return self._refuse(client, message.trace_id, Reason.POSITION, detail)
         if not self.robot.command_gripper(message.width_m):
-            return self._refuse(client, message.trace_id, Reason.FLOOD, "the link took no gripper command; send it again")
+            detail = "the link took no gripper command; send it again"
+            return self._refuse(client, message.trace_id, Reason.FLOOD, detail)
         return self.answer(client, Verdict(message.trace_id, True))
 
     def _on_arm(self, client: Any, message: Arm, now_s: float) -> None:
+        def refuse(why: str) -> None:
+            self.answer(client, Reply(message.request_id, False, why))
+
         if message.mode == "disarm":
             self._step(gs.DisarmRequest("operator", self._snapshot()), now_s)
             return self.answer(client, Reply(message.request_id, True, "disarmed", self.state.causes()))
         if message.mode not in gs.ARM_MODES:
-            known = ", ".join((*gs.ARM_MODES, "disarm"))
-            return self.answer(client, Reply(message.request_id, False, f"mode {message.mode[:20]!r}: give one of {known}"))
+            return refuse(f"mode {message.mode[:20]!r}: give one of {', '.join((*gs.ARM_MODES, 'disarm'))}")
         self._arm_credit = min(ARM_FAILURES, self._arm_credit + (now_s - self._arm_credit_s) / ARM_FAILURE_REFILL_S)
         self._arm_credit_s = now_s
         if self._arm_credit < 1.0:
-            return self.answer(client, Reply(message.request_id, False, "too many failed credentials; wait a second"))
+            return refuse("too many failed credentials; wait a second")
         verified = hmac.compare_digest(message.credential.encode(), self.credential.encode())
         if not verified:
             self._arm_credit -= 1.0
         if self._arm_asked is not None:
-            return self.answer(client, Reply(message.request_id, False, "an arming is under way"))
+            return refuse("an arming is under way")
         if message.command and message.mode == "auto":
-            return self.answer(client, Reply(message.request_id, False, "an operator's connection commands in manual and recover only"))
+            return refuse("an operator's connection commands in manual and recover only")
         self._arm_asked, self._arm_commands = (client, message.request_id), message.command
         return self._step(gs.ArmRequest(gs.ARM_MODES[message.mode], verified, self.fresh_token()), now_s)
 
@@ -456,4 +464,5 @@ class Guard:
     @property
     def settled(self) -> bool:
         """Whether a stop has run its course: nothing is being sent any more."""
-        return not self.state.armed and self.state.arming is None and self.state.stopping is None and self._halt_until_s is None
+        idle = not self.state.armed and self.state.arming is None and self.state.stopping is None
+        return idle and self._halt_until_s is None
