@@ -33,11 +33,10 @@ def set_scheduler(wanted: str) -> str:
         return "SCHED_OTHER"
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FIFO_PRIORITY))
-    except (PermissionError, OSError) as error:
+    except OSError as error:
         if wanted == "fifo":
-            raise ConfigError(
-                f"--sched fifo: {error.strerror}; grant it (ulimit -r, CAP_SYS_NICE, limits.conf rtprio) or use --sched auto"
-            ) from error
+            remedy = "grant it (ulimit -r, CAP_SYS_NICE, limits.conf rtprio) or use --sched auto"
+            raise ConfigError(f"--sched fifo: {error.strerror}; {remedy}") from error
         return "SCHED_OTHER"
     return "SCHED_FIFO"
 
@@ -80,6 +79,7 @@ class Loop:
             guard.late_cycles += late_s > self.period_s
             if guard.motion.moving:
                 self.lateness.add(late_s)
+            self._urgent()  # also when no cycle leaves time to wait, and what came in the last moment before this one
             now_s = time.monotonic()
             if self.ending and end_s is None:
                 end_s = now_s + 4.0
@@ -147,19 +147,24 @@ class Loop:
                 return time.monotonic() - self._deadline_s
             robot_sockets = self.guard.robot.readable()
             try:
-                ready, _, _ = select.select([*self.server.readable(), *self.peers.readable(), *robot_sockets], [], [], left_s - RESERVE_S / 2)
+                sockets = [*self.server.readable(), *self.peers.readable(), *robot_sockets]
+                ready, _, _ = select.select(sockets, [], [], left_s - RESERVE_S / 2)
             except (OSError, ValueError):
                 ready = []  # a socket was closed under us: the next round has a new list
                 self._drop_closed()
             if ready:
                 self._serve(ready, robot_sockets)
 
-    def _serve(self, ready: list, robot_sockets: list) -> None:
-        stops = self.server.stops()  # first, always
+    def _urgent(self) -> None:
+        """Stop requests, first and always; then the other guards."""
+        stops = self.server.stops()
         if stops:
             self.guard.stop_requests(stops, time.monotonic())
         for beat in self.peers.receive():
             self.guard.peer_beat(beat, time.monotonic())
+
+    def _serve(self, ready: list, robot_sockets: list) -> None:
+        self._urgent()
         self.peers.send(self.guard.beat())
         if any(s in ready for s in robot_sockets):
             self.guard.robot.service(time.monotonic())
@@ -180,14 +185,18 @@ class Loop:
 
     def _hello(self, client: Client, hello: Hello) -> None:
         """One commander at a time; a second is told so and may still watch."""
+
+        def refuse(why: str) -> None:
+            self.server.send(client, Reply("hello", False, why))
+
         if client.hello is not None:
-            return self.server.send(client, Reply("hello", False, "one hello per connection"))
+            return refuse("one hello per connection")
         if hello.version != VERSION:
-            return self.server.send(client, Reply("hello", False, f"version {hello.version}, this guard speaks {VERSION}"))
+            return refuse(f"version {hello.version}, this guard speaks {VERSION}")
         client.hello = hello
         if hello.commander and any(c.commander for c in self.server.clients):
             other = next(c.hello.client for c in self.server.clients if c.commander)
-            return self.server.send(client, Reply("hello", False, f"second commander: {other[:40]!r} commands already"))
+            return refuse(f"second commander: {other[:40]!r} commands already")
         client.commander = hello.commander
         if client.commander:
             self.guard.commander_changed(client, time.monotonic())
