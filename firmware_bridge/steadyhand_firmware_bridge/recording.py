@@ -1,13 +1,14 @@
 """Writes interventions (`steadyhand.intervention`) to `out/interventions/`, one file each, from a thread of its own.
 
-The queue is bounded: steps that find it full are dropped and counted, beginnings and ends are not. Nothing waits for a disk.
+The queue is bounded: steps that find it full are dropped and counted, beginnings and ends are not. Nothing waits for a
+disk, and a disk that refuses ends nothing: what it refuses is counted.
 """
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -60,30 +61,36 @@ class InterventionWriter:
             self._more.clear()
             ending = self._ending  # read before draining: what was queued before it is still written
             while self._queue:
-                try:
-                    self._write(self._queue.popleft())
-                except OSError:
-                    self.errors += 1
+                self._counting(self._write, self._queue.popleft())
             if self._file is not None:
-                self._file.flush()
+                self._counting(self._file.flush)
             if ending:
-                if self._file is not None:
-                    self._file.close()
+                self._counting(self._close)
                 return
+
+    def _counting(self, act: Callable[..., None], *arguments: Record) -> None:
+        try:
+            act(*arguments)
+        except OSError:
+            self.errors += 1
 
     def _write(self, record: Record) -> None:
         if record.kind == "begin":
-            if self._file is not None:
-                self._file.close()
-                self._file = None
+            self._counting(self._close)
             self.folder.mkdir(parents=True, exist_ok=True)
             name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-            self.newest = self.folder / f"{name}-{record.fields.get('number', 0)}-{record.fields.get('label', '')}.jsonl"
+            number, label = record.fields.get("number", 0), record.fields.get("label", "")
+            self.newest = self.folder / f"{name}-{number}-{label}.jsonl"
             self._file = self.newest.open("ab")
         if self._file is None:
             return
         self._file.write(encode(record))
         if record.kind == "end":
-            self._file.close()
-            self._file = None
+            self._close()
             self.written += 1
+
+    def _close(self) -> None:
+        """The file is let go of even when its last bytes are refused."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

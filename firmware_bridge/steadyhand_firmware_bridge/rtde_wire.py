@@ -121,12 +121,12 @@ class Recipe:
             raise ProtocolError(f"RTDE recipe {self.recipe_id}: {len(values)} values for {len(self.names)} fields")
         flat: list[Any] = [self.recipe_id]
         for name, kind, value in zip(self.names, self.types, values):
-            parts = (value,) if FIELD_TYPES[kind][1] == 1 else tuple(value)
             code = FIELD_TYPES[kind][0][-1]
             try:
+                parts = (value,) if FIELD_TYPES[kind][1] == 1 else tuple(value)
                 parts = tuple(float(p) if code == "d" else bool(p) if code == "?" else _whole(p) for p in parts)
                 struct.pack(f">{FIELD_TYPES[kind][0]}", *parts)
-            except (struct.error, TypeError, ValueError) as error:
+            except (struct.error, TypeError, ValueError, OverflowError) as error:
                 raise ProtocolError(f"RTDE field {name}: {value!r} does not fit {kind}: {error}") from error
             if not all(math.isfinite(p) for p in parts):
                 raise ProtocolError(f"RTDE field {name}: {value!r} is not finite")

@@ -191,6 +191,17 @@ def test_a_stop_is_sent_at_once_and_repeated_while_it_lasts():
     assert any("STOP: pressed" in s for s in said) and said[-1] == "estop:test: released"
 
 
+def test_a_plug_in_that_fails_stops():
+    sent = []
+
+    class Failing(Scripted):
+        ended = False  # and its poll raises
+
+    with pytest.raises(IndexError):
+        source.run(Failing([]), lambda s, r: sent.append((s, r)), lambda text: None, lambda: False)
+    assert sent == [("estop:test", "the plug-in ends")]
+
+
 def test_an_undelivered_stop_is_tried_again_at_each_poll_and_said():
     tries = []
 

@@ -28,6 +28,10 @@ def test_the_shipped_configuration_loads():
         ("[1, 2]", "expected a map"),
         ("a: [", "guard configuration"),
         ("streaming_sources: [1]", "streaming_sources"),
+        ("streaming_sources: 5", "streaming_sources=5"),
+        ("streaming_sources: policy", "streaming_sources='policy'"),
+        ("streaming_sources: [polcy]", "streaming_sources.*'polcy'.*policy"),
+        ("inputs: {5: 1.0}", "inputs"),
     ],
 )
 def test_wrong_parameters_are_refused_by_name(tmp_path, text, match):

@@ -1,6 +1,8 @@
 """The recorder's bounded queue and files; keys as jog commands."""
 import json
 import string
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -42,6 +44,27 @@ def test_a_folder_that_cannot_be_made_is_counted(tmp_path):
     writer.put(recorded())
     writer.close()
     assert writer.errors >= 1 and writer.written == 0
+
+
+class FullDisk(type(Path())):
+    """A folder in which every file takes nothing."""
+
+    def open(self, mode):
+        return open("/dev/full", mode)
+
+
+def test_a_full_disk_is_counted_and_the_next_intervention_is_written(tmp_path):
+    writer = InterventionWriter(FullDisk(tmp_path))
+    records = recorded()
+    writer.put(records[:-1])
+    deadline_s = time.monotonic() + 5.0
+    while not writer.errors:  # what is buffered is refused at the flush only
+        assert time.monotonic() < deadline_s and writer._thread.is_alive()
+        time.sleep(0.002)
+    writer.folder = tmp_path
+    writer.put(records)
+    writer.close()
+    assert writer.written == 1 and demonstration(map(json.loads, writer.newest.read_text().splitlines())).complete
 
 
 # --- keys ---

@@ -234,7 +234,8 @@ def test_a_full_socket_refuses_and_never_tears_a_package(peer):
 
 
 @pytest.mark.parametrize(
-    "values", [[1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [1, float("nan")], ["x", 0.0], [None, 0.0]]
+    "values",
+    [[1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [float("inf"), 0.0], [1, float("nan")], [1, 10**400], ["x", 0.0], [None, 0.0]],
 )
 def test_values_that_do_not_fit_are_the_callers_fault(peer, values):
     peer.handshake()
@@ -264,6 +265,12 @@ def test_framer_cuts_anywhere():
 def test_package_has_a_size_limit():
     with pytest.raises(ProtocolError, match="limit"):
         package(ord("U"), bytes(65535))
+
+
+@pytest.mark.parametrize("value", [1.0, None, range(5)])
+def test_a_vector_of_another_shape_is_named(value):
+    with pytest.raises(ProtocolError, match="field b"):
+        Recipe(3, ("b",), ("VECTOR6D",)).pack([value])
 
 
 def test_recipe_round_trip():

@@ -1,4 +1,4 @@
-"""The loop common to all plug-ins: ask the input, pass stops on, never fall silent about a stop that was not delivered."""
+"""The loop common to all plug-ins: ask the input, pass stops on, say so when a stop was not delivered."""
 from __future__ import annotations
 
 import select
@@ -62,9 +62,9 @@ def run(
 ) -> int:
     """Serve until `ending()` or the input is over; 0, or 1 when the last stop was not delivered.
 
-    `stop(source, reason)` raises RobotError when no guard takes the request.
+    `stop(source, reason)` raises RobotError when no guard takes the request. An error here ends in a stop too.
     """
-    repeater, told = Repeater(), ""
+    repeater, told, code = Repeater(), "", 0
     source.open()
     try:
         tell(f"{source.name}: watching; software stop only, the wired emergency stop stays the safety function")
@@ -85,9 +85,9 @@ def run(
                 tell(f"{source.name}: {'STOP: ' + reason if reason else 'released'}")
                 told = reason
     finally:
+        try:
+            stop(source.name, "the plug-in ends")
+        except RobotError:
+            code = 1
         source.close()
-    try:
-        stop(source.name, "the plug-in ends")
-    except RobotError:
-        return 1
-    return 0
+    return code

@@ -13,17 +13,16 @@ from steadyhand.plan import Plan, Published
 from steadyhand.protocols import Feedback
 from steadyhand.safety_gate import GateConfig, SafetyGate
 from steadyhand.types import JointChunk, Mode, Reason, RobotState
-from steadyhand_firmware_bridge.guard.config import GuardConfig
+from steadyhand_firmware_bridge.guard.config import SOURCES, GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
 from steadyhand_firmware_bridge.guard.recovering import Recovering
 
-SOURCES = frozenset({"policy", "planner", "manual"})
 STATES_KEPT = 128  # published states that an action may still answer: over 100 ms at 500 Hz
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A plan, or a reason. `waypoints_end_s` is when the last way-point is due, `end_speed_rad_s` its greatest speed."""
+    """A plan, or a reason. `waypoints_end_s`: when the last way-point is due, `end_speed_rad_s`: its greatest speed."""
 
     plan: Plan | None
     reason: Reason = Reason.MALFORMED
@@ -56,13 +55,19 @@ class Admission:
         self._recovering.reset()
 
     def judge(
-        self, chunk: Chunk, state: GuardState, motion: Motion, feedback: Feedback | None, next_setpoint_s: float, now_s: float
+        self,
+        chunk: Chunk,
+        state: GuardState,
+        motion: Motion,
+        feedback: Feedback | None,
+        next_setpoint_s: float,
+        now_s: float,
     ) -> Judgement:
         """Everything that a chunk must pass before one set-point of it may move the robot."""
         if motion.plan is None or feedback is None or not state.armed:
             return Judgement(None, Reason.NOT_ARMED, f"mode is {state.mode.value}")
         if chunk.source not in SOURCES:
-            return Judgement(None, Reason.MALFORMED, f"source {chunk.source[:20]!r}, wanted one of {sorted(SOURCES)}")
+            return Judgement(None, Reason.MALFORMED, f"source {chunk.source[:20]!r}, wanted one of {', '.join(SOURCES)}")
         if chunk.source == "policy" and state.mode is not Mode.ARMED_AUTO:
             return Judgement(None, Reason.NOT_ARMED, f"source policy needs AUTO, mode is {state.mode.value}")
         gate = self.gate if state.mode is not Mode.RECOVERING else self._recovering.gate(motion.q_rad)

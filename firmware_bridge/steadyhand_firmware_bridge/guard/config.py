@@ -12,6 +12,9 @@ import yaml
 from steadyhand.errors import ConfigError
 
 
+SOURCES = ("policy", "planner", "manual")  # who may be named as the author of a chunk
+
+
 @dataclass(frozen=True)
 class GuardConfig:
     """Time limits are those of the requirements (tighter is better); each may be tightened per cell."""
@@ -24,13 +27,13 @@ class GuardConfig:
     chunk_age_s: float = 0.100
     arming_timeout_s: float = 5.0
     first_setpoint_tolerance_rad: float = 0.02  # controller's target against measured pose
-    tracking_lag_s: float = 0.052  # set-point sent to measured position received; measured, emulated controller and motors
+    tracking_lag_s: float = 0.052  # set-point sent to measured position received; measured, emulated controller, motors
     streaming_sources: tuple[str, ...] = ("policy", "manual")
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10
     gripper_max_width_m: float = 0.085
     name: str = "guard"  # of this guard in its stop domain
-    peers: Mapping[str, str] = field(default_factory=dict)  # the domain's other guards: name -> socket folder, or "slot:N"
+    peers: Mapping[str, str] = field(default_factory=dict)  # the domain's other guards: name -> folder, or "slot:N"
     peer_timeout_s: float = 0.100  # silence of a peer
 
     def __post_init__(self) -> None:
@@ -40,6 +43,8 @@ class GuardConfig:
                 if not isinstance(value, Mapping):
                     raise ConfigError(f"inputs={value!r}: give a map from input name to its time limit in seconds")
                 for name, limit in value.items():
+                    if not isinstance(name, str):
+                        raise ConfigError(f"inputs.{name!r}: give the name of an input")
                     _positive(f"inputs.{name}", limit)
             elif f.name == "name":
                 if not isinstance(value, str) or not value:
@@ -47,8 +52,9 @@ class GuardConfig:
             elif f.name == "peers":
                 _check_peers(value, self.name)
             elif f.name == "streaming_sources":
-                if not all(isinstance(s, str) for s in value):
-                    raise ConfigError(f"streaming_sources={value!r}: give a list of source names")
+                # a name nobody sends would leave its source unwatched
+                if not isinstance(value, tuple) or any(s not in SOURCES for s in value):
+                    raise ConfigError(f"streaming_sources={value!r}: give a list of names from {', '.join(SOURCES)}")
             else:
                 _positive(f.name, value)
 
@@ -78,9 +84,10 @@ def load(path: Path | str) -> GuardConfig:
     known = {f.name for f in fields(GuardConfig)}
     for name in raw:
         if name not in known:
-            raise ConfigError(f"guard configuration {path}: unknown parameter {name!r}; known: {', '.join(sorted(known))}")
-    if "streaming_sources" in raw:
-        raw["streaming_sources"] = tuple(raw["streaming_sources"] or ())
+            known_names = ", ".join(sorted(known))
+            raise ConfigError(f"guard configuration {path}: unknown parameter {name!r}; known: {known_names}")
+    if isinstance(raw.get("streaming_sources"), list):
+        raw["streaming_sources"] = tuple(raw["streaming_sources"])
     try:
         return GuardConfig(**raw)
     except ConfigError as error:
