@@ -1,4 +1,6 @@
 """Guard parameters: what is shipped loads, what is wrong is refused by name."""
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ from steadyhand.errors import ConfigError
 from steadyhand.watchdog import InputWatchdog, RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.guard import main as guard_main
 from steadyhand_firmware_bridge.guard.config import GuardConfig, load
+from steadyhand_firmware_bridge.guard.server import Server
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +57,29 @@ def test_an_empty_file_gives_the_defaults(tmp_path):
 def test_main_says_what_is_wrong(tmp_path, capsys):
     assert guard_main.main(["--robot", "fake", "--config", str(tmp_path / "no.yaml")]) == 1
     assert "no.yaml" in capsys.readouterr().err
+
+
+def test_main_refuses_a_name_that_does_not_resolve(tmp_path, monkeypatch, capsys):
+    def nowhere(name):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "gethostbyname", nowhere)
+    assert guard_main.main(["--robot-ip", "ur5.cell", "--socket-dir", str(tmp_path / "slot")]) == 1
+    assert "--robot-ip 'ur5.cell': Name or service not known" in capsys.readouterr().err
+
+
+def test_main_that_may_not_start_leaves_nothing_behind(tmp_path, monkeypatch, capsys):
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    folder = tmp_path / "slot"
+    assert guard_main.main(["--robot", "fake", "--sched", "fifo", "--socket-dir", str(folder)]) == 1
+    assert "--sched fifo: Operation not permitted" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["guard.lock"]
+    server = Server(folder)
+    server.open()  # the slot is free
+    server.close()
 
 
 def test_tokens_fit_a_register_and_differ():

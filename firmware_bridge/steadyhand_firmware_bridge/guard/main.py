@@ -11,16 +11,18 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import contextlib
 import functools
 import json
 import secrets
 import signal
+import socket
 import sys
 import time
 import traceback
 from pathlib import Path
 
-from steadyhand.errors import SteadyhandError
+from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.protocols import Robot
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge.guard.config import GuardConfig, load
@@ -38,19 +40,22 @@ def fresh_token() -> int:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
-    try:
-        slot = current_slot()
-        config = load(args.config) if args.config else GuardConfig()
-        robot = _robot(args, config, slot.robot_host)
-        server = Server(Path(args.socket_dir) if args.socket_dir else slot.socket_dir)
-        server.open()
-        peers = PeerSocket(server.folder, config.peers)
-        peers.open()
-        scheduler = set_scheduler(args.sched)
-    except SteadyhandError as error:
-        print(f"steadyhand-guard: {error}", file=sys.stderr)
-        return 1
-    return _run(args, config, robot, server, peers, scheduler)
+    with contextlib.ExitStack() as opened:
+        try:
+            slot = current_slot()
+            config = load(args.config) if args.config else GuardConfig()
+            server = Server(Path(args.socket_dir) if args.socket_dir else slot.socket_dir)
+            peers = PeerSocket(server.folder, config.peers)
+            robot = _robot(args, config, slot.robot_host)
+            for part in (server, peers, robot):  # the robot is let go first, the slot last
+                opened.callback(part.close)
+            server.open()
+            peers.open()
+            scheduler = set_scheduler(args.sched)
+        except SteadyhandError as error:
+            print(f"steadyhand-guard: {error}", file=sys.stderr)
+            return 1
+        return _run(args, config, robot, server, peers, scheduler)
 
 
 def _run(
@@ -61,22 +66,16 @@ def _run(
     guard.scheduler = scheduler
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(loop, "ending", True))
-    print(
-        f"steadyhand-guard ready: robot {robot.name}, {1 / robot.period_s:.0f} Hz, {scheduler}, sockets in {server.folder}",
-        flush=True,
-    )
+    rate = f"{1 / robot.period_s:.0f} Hz, {scheduler}"
+    print(f"steadyhand-guard ready: robot {robot.name}, {rate}, sockets in {server.folder}", flush=True)
     code = 0
     try:
         loop.run(guard)
     except Exception:  # the process's edge: nothing more is sent, so the program on the controller stops by itself
         traceback.print_exc()
         code = 3
-    finally:
-        robot.close()
-        peers.close()
-        server.close()
-        if args.stats:
-            _write_stats(Path(args.stats), loop, guard)
+    if args.stats:
+        _write_stats(Path(args.stats), loop, guard)
     print(f"steadyhand-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
     return code
 
@@ -91,8 +90,17 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
 
     program = functools.partial(render, config=ProgramConfig(heartbeat_period_s=1.0 / args.hz))
     return Ur5Robot(
-        Ur5Config(args.robot_ip or slot_host, program, args.hz, arming_timeout_s=config.arming_timeout_s)
+        Ur5Config(_address(args.robot_ip or slot_host), program, args.hz, arming_timeout_s=config.arming_timeout_s)
     )
+
+
+def _address(host: str) -> str:
+    """IPv4 address of `host`, looked up now: no name server is waited for while the loop runs. Raises ConfigError."""
+    try:
+        return socket.gethostbyname(host)
+    except (OSError, UnicodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--robot-ip {host!r}: {said}; give the controller's address") from error
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
@@ -115,7 +123,8 @@ def _write_stats(path: Path, loop: Loop, guard: Guard) -> None:
                 "period_s": loop.period_s,
                 "lateness_s": list(loop.lateness.samples_s),
                 "admission_s": list(loop.admissions_s.samples_s),
-                "counters": guard.counters() | {"malformed": loop.server.malformed, "dropped_states": loop.server.dropped_states},
+                "counters": guard.counters()
+                | {"malformed": loop.server.malformed, "dropped_states": loop.server.dropped_states},
                 "pid": os.getpid(),
             }
         )

@@ -81,7 +81,7 @@ class PeerSocket:
         return found
 
     def send(self, beat: Beat, each_cycle: bool = False) -> None:
-        """To every peer: at once when there is news, else at every second cycle. A peer that is not there is counted."""
+        """To every peer: at once when there is news, else at every second cycle; one that is not there is counted."""
         if self._sock is None:
             return
         self._cycles += each_cycle

@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from steadyhand.errors import ConfigError, ProtocolError
-from steadyhand.guard_protocol import COMMAND_SOCKET, MAX_PACKET, REARM_TOKEN_FILE, STOP_SOCKET, Hello, Stop, decode, encode
+from steadyhand.guard_protocol import (
+    COMMAND_SOCKET,
+    MAX_PACKET,
+    REARM_TOKEN_FILE,
+    STOP_SOCKET,
+    Hello,
+    Stop,
+    decode,
+    encode,
+)
 
 MAX_CLIENTS = 16
 PACKETS_PER_CLIENT_PER_CYCLE = 16
@@ -79,7 +88,9 @@ class Server:
         try:
             sock.bind(str(path))
         except OSError as error:
-            raise ConfigError(f"socket {path}: {error.strerror}; choose a shorter XDG_RUNTIME_DIR or another slot") from error
+            sock.close()
+            remedy = "choose a shorter XDG_RUNTIME_DIR or another slot"
+            raise ConfigError(f"socket {path}: {error.strerror or error}; {remedy}") from error
         os.chmod(path, 0o600)
         return sock
 
@@ -129,7 +140,10 @@ class Server:
                 message = decode(packet) if not found else None  # a flood is decoded once
             except ProtocolError:
                 message = None
-            stop = message if isinstance(message, Stop) else (next(iter(found.values()))[0] if found else Stop("unreadable"))
+            if isinstance(message, Stop):
+                stop = message
+            else:
+                stop = next((known for known, _ in found.values()), Stop("unreadable"))
             count = found.get(stop.source, (stop, 0))[1]
             found[stop.source] = (stop, count + 1)
         return list(found.values())
