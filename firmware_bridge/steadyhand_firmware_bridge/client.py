@@ -48,7 +48,8 @@ class GuardClient:
             sock.connect(str(path))
         except OSError as error:
             sock.close()
-            raise RobotError(f"no guard at {path} ({error.strerror or error}); start steadyhand-guard in this slot") from error
+            why = error.strerror or error
+            raise RobotError(f"no guard at {path} ({why}); start steadyhand-guard in this slot") from error
         sock.setblocking(False)
         self._sock = sock
         self.send(self.hello)

@@ -94,9 +94,9 @@ class FakeRobot:
     def _measure(self, now_s: float) -> Feedback:
         opening = gripper_opening(self._outputs)
         return Feedback(
-            now_s, now_s, self._q.copy(), self._qd.copy(), self._target.copy(), self._target_speed.copy(), self.robot_mode,
-            self.safety_mode, self._state in ALIVE, int(self._state), self._token, self._seq, 0, opening, opening,
-            self.freedrive,
+            now_s, now_s, self._q.copy(), self._qd.copy(), self._target.copy(), self._target_speed.copy(),
+            self.robot_mode, self.safety_mode, self._state in ALIVE, int(self._state), self._token, self._seq, 0,
+            opening, opening, self.freedrive,
         )  # fmt: skip
 
     def readable(self) -> list:
@@ -116,7 +116,8 @@ class FakeRobot:
         """Ready after 50 ms of packages with this token."""
         self._state = ProgramState.NONE
         self._arming_token, self._armed_at_s = token, now_s + ARMING_S
-        self._arming = Arming(ArmingPhase.UNDER_WAY, "starting") if self.reachable else Arming(ArmingPhase.FAILED, "unreachable")
+        starting, failed = Arming(ArmingPhase.UNDER_WAY, "starting"), Arming(ArmingPhase.FAILED, "unreachable")
+        self._arming = starting if self.reachable else failed
 
     def arming(self) -> Arming:
         """Where the arming stands."""

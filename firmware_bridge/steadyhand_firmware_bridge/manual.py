@@ -1,7 +1,7 @@
 """An operator in command: arms a manual mode for its own connection, and moves the arm by chunks that the gate judges.
 
-No threads. `poll` must be called often (it is the heartbeat of this commander); the guard stops a moving arm whose operator
-falls silent. Every wait has a limit.
+No threads. `poll` must be called often (it is the heartbeat of this commander); the guard stops a moving arm whose
+operator falls silent. Every wait has a limit.
 """
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ GRIPPER_WAIT_S = 2.0
 def robot_state(s: State) -> types.RobotState:
     """The guard's State as the core's RobotState."""
     return types.RobotState(
-        s.stamp_s, s.seq, s.token, types.Mode(s.mode), np.array(s.q_rad), np.array(s.qd_rad_s), np.array(s.q_commanded_rad),
-        np.array(s.qd_commanded_rad_s), s.gripper_width_m, s.gripper_commanded_m, s.at_rest, tuple(s.causes),
+        s.stamp_s, s.seq, s.token, types.Mode(s.mode), np.array(s.q_rad), np.array(s.qd_rad_s),
+        np.array(s.q_commanded_rad), np.array(s.qd_commanded_rad_s), s.gripper_width_m, s.gripper_commanded_m,
+        s.at_rest, tuple(s.causes),
     )  # fmt: skip
 
 
@@ -37,7 +38,7 @@ def request_realtime() -> str:
     """Ask for SCHED_FIFO for this process, whose silence of 100 ms stops a moving arm; the scheduler that it got."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REALTIME_PRIORITY))
-    except (PermissionError, AttributeError):
+    except (OSError, AttributeError):  # not permitted; or no Linux
         return "SCHED_OTHER"
     return "SCHED_FIFO"
 
@@ -106,7 +107,8 @@ class ManualSession:
         seq = self._seq
         self.wait(lambda: self._seq > seq, 2.0, "a new state of the guard")
 
-    # -- acts ---------------------------------------------------------------------------------------------------------
+    # --- acts ---
+
     def take(self, mode: str = "manual", timeout_s: float = 8.0) -> Reply:
         """Arm `mode` for this connection. The reply says what forbids it; nothing is retried."""
         self.refresh()
@@ -125,15 +127,16 @@ class ManualSession:
         return reply
 
     def take_over(self, timeout_s: float = 4.0) -> Reply:
-        """From AUTO under motion: brake along the path (a stop of its own name), wait for rest, arm MANUAL at that pose.
+        """From AUTO under motion: brake along the path (a stop of its own name), wait for rest, arm MANUAL there.
 
-        The first set-point is the controller's own target and what follows is blended from it, so commanded velocity and
-        acceleration never step. Whatever fails in between leaves the arm stopped.
+        The first set-point is the controller's own target and what follows is blended from it, so commanded velocity
+        and acceleration never step. Whatever fails in between leaves the arm stopped.
         """
         self.refresh()
         if self.state.mode is not types.Mode.STOPPED:
             operator.stop(TAKEOVER, f"by {self.name}", self.folder)
-        self.wait(lambda: self.state.mode is types.Mode.STOPPED and self.state.at_rest, timeout_s, "rest before the takeover")
+        stands = lambda: self.state.mode is types.Mode.STOPPED and self.state.at_rest  # noqa: E731
+        self.wait(stands, timeout_s, "rest before the takeover")
         return self.take("manual")
 
     def release(self, timeout_s: float = 4.0) -> None:
@@ -178,4 +181,5 @@ class ManualSession:
         self.wait(answered, 1.0, "the guard's verdict on the gripper")
         if not found[0].accepted:
             raise RobotError(f"gripper refused: {found[0].reason}: {found[0].detail}")
-        self.wait(lambda: abs(self.state.gripper_commanded_m - width_m) < 0.015, GRIPPER_WAIT_S, "the controller to take it")
+        taken = lambda: abs(self.state.gripper_commanded_m - width_m) < 0.015  # noqa: E731
+        self.wait(taken, GRIPPER_WAIT_S, "the controller to take it")

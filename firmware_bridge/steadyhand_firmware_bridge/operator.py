@@ -23,9 +23,11 @@ def stop(source: str = "operator", reason: str = "", folder: Path | None = None)
         try:
             sock.sendto(encode(Stop(source=source, reason=reason)), str(path))
         except TimeoutError as error:  # its buffer is full of stop requests: it is stopping
-            raise RobotError(f"{path}: flooded with stop requests; use the wired emergency stop if it does not stop") from error
+            remedy = "use the wired emergency stop if it does not stop"
+            raise RobotError(f"{path}: flooded with stop requests; {remedy}") from error
         except OSError as error:
-            raise RobotError(f"{path}: {error.strerror}; no guard runs here: use the wired emergency stop") from error
+            why = error.strerror or error
+            raise RobotError(f"{path}: {why}; no guard runs here: use the wired emergency stop") from error
 
 
 def wait_rest(timeout_s: float = 3.0, folder: Path | None = None) -> State:
@@ -59,7 +61,8 @@ def credential(folder: Path | None = None) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise RobotError(f"re-arm credential {path}: {error.strerror}; run as the guard's user, with the guard running") from error
+        remedy = "run as the guard's user, with the guard running"
+        raise RobotError(f"re-arm credential {path}: {error.strerror}; {remedy}") from error
 
 
 def _ask(mode: str, secret: str, timeout_s: float, folder: Path | None) -> Reply:

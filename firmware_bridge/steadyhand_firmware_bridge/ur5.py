@@ -146,7 +146,8 @@ class Ur5Robot:
         if self.rtde.running:
             return {"robot_local": "the pendant is in local control: switch it to remote"} if self._local else {}
         why = self.rtde.reason or f"connecting ({self.rtde.phase.value})"
-        return {"robot_unreachable": f"RTDE {self.config.host}:{self.rtde.config.port}: {why}; check robot_ip and cable"}
+        at = f"{self.config.host}:{self.rtde.config.port}"
+        return {"robot_unreachable": f"RTDE {at}: {why}; check robot_ip and cable"}
 
     # --- arming ---
 

@@ -4,24 +4,27 @@ The tests drive time by `Bench.run`, so that one file serves the in-process robo
 """
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 
-from steadyhand.protocols import ALIVE, ArmingPhase, Command, ProgramState
+from steadyhand.protocols import ALIVE, ArmingPhase, Command, ProgramState, Robot
 from steadyhand.watchdog import REST_SPEED_RAD_S
 
 TOKEN = 123456
 
 
-class Bench:
-    """A robot and a way to let time pass. Subclasses give `robot` and `tick` (one control period)."""
+class Bench(abc.ABC):
+    """A robot and a way to let time pass. Subclasses set `robot` and `now_s` when made."""
 
-    robot = None
-    now_s = 0.0
+    robot: Robot
+    now_s: float
     seq = 0
     token = TOKEN  # a new one at each arming
 
+    @abc.abstractmethod
     def tick(self) -> None:
-        raise NotImplementedError
+        """Let one control period pass."""
 
     def run(self, seconds, each=lambda: None, until=None):
         """Tick for up to `seconds`; true when `until()` held (or there is none)."""
@@ -42,7 +45,8 @@ class Bench:
 
     def send(self, command, q_rad=None, token=None):
         self.seq += 1
-        return self.robot.send(command, token or self.token, self.seq, self.robot.feedback().q_target_rad if q_rad is None else q_rad)
+        q_rad = self.robot.feedback().q_target_rad if q_rad is None else q_rad
+        return self.robot.send(command, token or self.token, self.seq, q_rad)
 
     def arm(self):
         self.token += 1

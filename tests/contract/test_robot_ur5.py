@@ -1,4 +1,4 @@
-"""The UR5 driver against the emulated controller (its own process, kinematic plant): the contract, and the link's faults."""
+"""The UR5 driver against the emulated controller (own process, kinematic plant): contract, and faults of the link."""
 import os
 import signal
 import time

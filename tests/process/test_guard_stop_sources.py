@@ -1,4 +1,4 @@
-"""Stops that come from the robot, from an operator's link and from another guard: real processes, emulated controllers."""
+"""Stops by the robot, by an operator's link and by another guard: real processes, emulated controllers."""
 import os
 import signal
 import time

@@ -22,12 +22,13 @@ from steadyhand.limits import UR5_LIMITS
 from steadyhand.slot import current_slot
 from steadyhand.types import Mode
 from steadyhand_cli import after_stop
+from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.manual import ManualSession
 from tests.support.guard_rig import PATIENT, Rig
 
 pytestmark = pytest.mark.process
 DT_S = 0.008
-# A busy machine may starve the emulated controller for a while; the limit of the feedback's silence is not the subject here.
+# A busy machine may starve the emulated controller for a while; the limit of its silence is not the subject here.
 CONFIG = PATIENT | {"feedback_timeout_s": 0.2}
 
 
@@ -188,17 +189,18 @@ def test_the_way_home_lifts_first_and_is_slow(low):
 
 
 def test_a_way_home_that_is_stopped_stays_stopped(low):
-    from steadyhand_firmware_bridge import operator
+    def stop_when_moving(state):
+        if state.mode is Mode.ARMED_MANUAL and np.abs(state.qd_commanded_rad_s).max() > 0.1:
+            operator.stop("panel", "", low.folder)
 
     with ManualSession("home", low.folder) as session:
         armed(session)
         state = session.state
         legs = go_home.plan_home(state.q_commanded_rad, state.stamp_s + 0.1)
-        timer = threading.Timer(1.0, lambda: operator.stop("panel", "", low.folder))
-        timer.start()
+        session.on_state = stop_when_moving
         with pytest.raises(RobotError, match="stopped on the way: stop_requested: panel"):
             after_stop.drive(session, legs)
-        timer.join()
+        assert np.abs(session.state.q_rad - cell.HOME_Q_RAD).max() > 0.05  # on the way, not there
 
 
 def test_release_opens_at_standstill_only(rig):
@@ -240,13 +242,14 @@ def test_keyboard_teleoperation_moves_records_and_leaves(rig, tmp_path):
     (tmp_path / f"slot{current_slot().index}").symlink_to(rig.folder)
     person, terminal = pty.openpty()
     env = os.environ | {
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONUNBUFFERED": "1",
-        "STEADYHAND_OUT": str(tmp_path / "out"),
-    }
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "XDG_RUNTIME_DIR": str(tmp_path),
+        "PYTHONUNBUFFERED": "1", "STEADYHAND_OUT": str(tmp_path / "out"),
+    }  # fmt: skip
     rig.arm()
     process = subprocess.Popen(
-        [sys.executable, "-m", "steadyhand_cli.main", "takeover"], env=env, stdin=terminal, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-m", "steadyhand_cli.main", "takeover"],
+        env=env, stdin=terminal, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     try:
         end_s = time.monotonic() + 10.0
         while rig.client.state.mode != "ARMED_MANUAL":

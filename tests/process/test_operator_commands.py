@@ -32,8 +32,9 @@ def rig(tmp_path):
 def start(rig, *words, stdin=subprocess.DEVNULL):
     """Run a command; returns when it has said its first line."""
     env = os.environ | {
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "XDG_RUNTIME_DIR": str(rig.folder.parent), "PYTHONUNBUFFERED": "1",
-    }
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "XDG_RUNTIME_DIR": str(rig.folder.parent),
+        "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "steadyhand_cli.main", *words], env=env, stdin=stdin, stdout=subprocess.PIPE, text=True
     )

@@ -1,15 +1,106 @@
-"""The stock ur_rtde control client, unchanged: the script it uploads is interpreted, not imitated."""
+"""Outside witness: the stock `ur_rtde` control client, unchanged. Its script is interpreted, not imitated.
+
+Its moves run against an emulated controller of either generation. The script itself is caught on the way to the
+interpreter of a second one in this process; no copy of it is kept in the project.
+"""
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
+from steadyhand.slot import current_slot
+from steadyhand_sim.ur_controller.controller import ControllerConfig, URController, urscript_program
+from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
+from steadyhand_sim.ur_controller.realtime import ControllerServer
+from steadyhand_sim.urscript import Machine, State
+from steadyhand_sim.urscript.calls import called_names
 from tests.process.ur_process import ControllerProcess, wait_for
 
+pytest.importorskip("rtde_control")
 pytestmark = pytest.mark.process
 
 
+@pytest.fixture(scope="module", params=["cb3", "e_series"])
+def generation(request):
+    return request.param
+
+
+# --- the script, caught at its upload; first, since both controllers want the same ports ---
+
+
+class Upload:
+    """The controller in this process that the client uploads to; the client holds the GIL, so it runs in another."""
+
+    CLIENT = """
+import sys, rtde_control
+c = rtde_control.RTDEControlInterface(sys.argv[1])
+assert c.isProgramRunning()
+c.stopScript()
+c.disconnect()
+"""
+
+    def __init__(self, config):
+        self.sources = []
+
+        def factory(source, *rest):
+            self.sources.append(source)
+            return urscript_program(source, *rest)
+
+        self.controller = URController(KinematicPlant(), config, factory)
+        host = current_slot().robot_host
+        server = ControllerServer(self.controller, host)
+        client = subprocess.Popen(
+            [sys.executable, "-c", self.CLIENT, host], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        deadline_s = time.monotonic() + 60.0
+        try:
+            server.run(lambda: client.poll() is not None or time.monotonic() > deadline_s)
+        finally:
+            client.kill()
+            output = client.communicate(timeout=10)[0].decode()
+            server.close()
+        assert client.returncode == 0, (output, self.controller.messages[-20:])
+
+
 @pytest.fixture(scope="module")
-def robot():
-    with ControllerProcess() as process:
+def upload(generation):
+    return Upload(getattr(ControllerConfig, generation)())
+
+
+# What the script can call and the emulated controller does not offer: refused when called, with its line.
+NOT_EMULATED = {"enable_external_ft_sensor", "end_teach_mode", "force_mode", "servoc", "teach_mode"}
+NOT_EMULATED_E_SERIES = NOT_EMULATED | {
+    "end_freedrive_mode", "freedrive_mode", "ft_rtde_input_enable", "get_freedrive_status",
+    "get_target_payload_inertia", "get_target_waypoint", "tool_contact",
+}  # fmt: skip
+
+
+def test_the_whole_script_is_parsed_and_calls_only_listed_functions(upload):
+    source = upload.sources[0]
+    assert len(source.splitlines()) > 1000
+    offered = set(upload.controller.builtins.table()) | Machine.language_names()
+    wanted = NOT_EMULATED_E_SERIES if upload.controller.config.is_e_series else NOT_EMULATED
+    assert called_names(source) - offered == wanted
+
+
+def test_what_it_cannot_run_is_refused_with_its_line_when_called(upload):
+    machine = Machine(upload.sources[0], upload.controller.builtins.table())
+    upload.controller.inputs.ints[0] = 6  # force_mode, run by a thread of the script
+    machine.tick()
+    lines = upload.sources[0].splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.strip().startswith("force_mode("))
+    assert machine.state is State.FAILED
+    assert (machine.error.line, machine.error.reason) == (line, "unknown function force_mode")
+
+
+# --- its moves ---
+
+
+@pytest.fixture(scope="module")
+def robot(generation):
+    with ControllerProcess(*(["--e-series"] if generation == "e_series" else [])) as process:
         yield process
 
 
@@ -59,14 +150,18 @@ def test_move_l(control, receive):
     assert receive.getActualTCPPose()[:3] == pytest.approx(goal[:3], abs=1e-3)
 
 
-def test_servo_j_and_its_stop(control, receive):
-    q0 = np.array(receive.getActualQ())
-    for k in range(125):
+def test_servo_j_and_its_stop(control, receive, generation):
+    period_s = 0.008 if generation == "cb3" else 0.002
+    steps = round(1.0 / period_s)
+    q0, peak = np.array(receive.getActualQ()), -np.inf
+    for k in range(steps):
         period = control.initPeriod()
         q = q0.copy()
-        q[0] += 0.1 * np.sin(2 * np.pi * k / 125)
-        assert control.servoJ(q.tolist(), 0.5, 0.5, 0.008, 0.05, 1000)
+        q[0] += 0.1 * np.sin(2 * np.pi * k / steps)
+        assert control.servoJ(q.tolist(), 0.5, 0.5, period_s, 0.05, 1000)
         control.waitPeriod(period)
+        peak = max(peak, receive.getActualQ()[0])
+    assert peak == pytest.approx(q0[0] + 0.1, abs=0.02)
     assert not at_rest(receive)
     assert control.servoStop(10.0)
     wait_for(lambda: at_rest(receive))
@@ -117,3 +212,8 @@ def test_protective_stop_pauses_its_script_and_a_new_upload_recovers(robot, cont
     assert control.moveJ(goal.tolist(), 1.0, 2.0)
     wait_for(lambda: at_rest(receive))
     assert receive.getActualQ() == pytest.approx(goal, abs=2e-3)
+
+
+def test_none_of_its_programs_failed(robot, control):
+    counters = robot.pendant("state")["counters"]
+    assert counters["program_errors"] == counters["programs_refused"] == 0

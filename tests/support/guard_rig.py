@@ -29,7 +29,8 @@ def _die_with_parent():
 class Observer:
     """Reads the controller's own port, as a stranger would."""
 
-    FIELDS = ("timestamp", "target_qd", "actual_qd", "runtime_state", *(f"output_int_register_{i}" for i in range(24, 28)))
+    REGISTERS = tuple(f"output_int_register_{i}" for i in range(24, 28))
+    FIELDS = ("timestamp", "target_qd", "actual_qd", "runtime_state", *REGISTERS)
 
     def __init__(self, at: str = ""):
         self.rtde = RtdeClient(RtdeConfig(at or host(), self.FIELDS))
@@ -60,12 +61,17 @@ class Rig:
     """Everything of one test; `close` ends what it started."""
 
     def __init__(
-        self, folder: Path, controller: bool = True, config: dict | None = None, robot: tuple[str, ...] = (), at: str = ""
+        self,
+        folder: Path,
+        controller: bool = True,
+        config: dict | None = None,
+        robot: tuple[str, ...] = (),
+        at: str = "",
     ):
         """`robot` are arguments of the emulated controller, `at` its address instead of the slot's."""
         self.folder, self.at = folder / "slot", at or host()
         self.config = folder / "guard.yaml"
-        # A test's commander shares a busy machine with everything else: patient limits, but where the limit is the test.
+        # A test's commander shares a busy machine with everything else: patient limits, unless the limit is the test.
         self.config.write_text(json.dumps(PATIENT if config is None else config))
         self.guard = self.client = self.controller = self.observer = None
         self.verdicts = []

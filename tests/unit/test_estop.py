@@ -78,7 +78,8 @@ def test_a_serial_line_on_a_pseudo_terminal(tmp_path):
 
 
 @pytest.mark.parametrize("make", [
-    lambda: SerialInput("/nonexistent/tty").open(), lambda: SerialInput("x", baud=7), lambda: SerialInput("x", timeout_s=9.0),
+    lambda: SerialInput("/nonexistent/tty").open(), lambda: SerialInput("x", baud=7),
+    lambda: SerialInput("x", timeout_s=9.0),
     lambda: SysfsInput("/nonexistent/value").open(), lambda: SysfsInput("x", 2),
     lambda: KeyboardInput(os.open("/dev/null", os.O_RDONLY)).open(),
 ])  # fmt: skip

@@ -184,7 +184,8 @@ def test_a_bad_chunk_is_refused_counted_and_changes_nothing(reason):
 def test_another_connection_than_the_commanders_is_refused():
     rig = armed()
     s = rig.state
-    rig.guard.handle("stranger", Chunk(s.token, s.seq, s.stamp_s, "t", "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_rad] * 8), rig.now_s)
+    chunk = Chunk(s.token, s.seq, s.stamp_s, "t", "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_rad] * 8)
+    rig.guard.handle("stranger", chunk, rig.now_s)
     assert rig.last(Verdict).reason == "second_commander" and not rig.guard.pending
 
 
@@ -192,7 +193,9 @@ def test_newest_chunk_wins_and_the_older_is_counted():
     rig = armed()
     s = rig.state
     for name in "ab":
-        rig.guard.handle(rig.shell, Chunk(s.token, s.seq, s.stamp_s, name, "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_commanded_rad] * 8), rig.now_s)
+        q_rad = [s.q_commanded_rad] * 8
+        chunk = Chunk(s.token, s.seq, s.stamp_s, name, "policy", list(ur5.JOINT_NAMES), 0.05, q_rad)
+        rig.guard.handle(rig.shell, chunk, rig.now_s)
     assert rig.last(Verdict).trace_id == "a" and rig.last(Verdict).reason == "flood"
     rig.guard.admit(rig.now_s + DT_S, rig.now_s)
     assert rig.last(Verdict).trace_id == "b" and rig.last(Verdict).accepted
@@ -322,7 +325,9 @@ def test_no_stop_writes_the_gripper():
     assert rig.robot.gripper_writes == 1 and rig.robot.feedback().gripper_commanded_m == 0.0
 
 
-@pytest.mark.parametrize("width, token, reason", [(float("nan"), 0, "not_finite"), (0.5, 0, "position"), (0.0, 5, "foreign_token")])
+@pytest.mark.parametrize(
+    "width, token, reason", [(float("nan"), 0, "not_finite"), (0.5, 0, "position"), (0.0, 5, "foreign_token")]
+)
 def test_bad_gripper_commands_are_refused(width, token, reason):
     rig = armed()
     rig.guard.handle(rig.shell, Gripper(token or rig.state.token, width, "g"), rig.now_s)
@@ -449,7 +454,7 @@ def test_the_newest_stop_is_stamped_when_received_and_when_braking_first_goes_ou
     received_s = rig.now_s + 0.001
     rig.guard.stop_requests([(Stop("panel"), 1)], received_s)
     rig.run(DT_S)
-    stop = {"number": 1, "cause": "stop_requested", "reaction": "BRAKE", "received_s": received_s, "braking_s": rig.now_s}
+    stop = dict(number=1, cause="stop_requested", reaction="BRAKE", received_s=received_s, braking_s=rig.now_s)
     assert rig.state.last_stop == stop
     rig.run(1.0)
     assert rig.state.last_stop == stop  # later set-points do not move it

@@ -235,7 +235,10 @@ def test_a_full_socket_refuses_and_never_tears_a_package(peer):
 
 @pytest.mark.parametrize(
     "values",
-    [[1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [float("inf"), 0.0], [1, float("nan")], [1, 10**400], ["x", 0.0], [None, 0.0]],
+    [
+        [1], [1, 2, 3], [1.5, 0.0], [2**31, 0.0], [float("inf"), 0.0], [1, float("nan")], [1, 10**400], ["x", 0.0],
+        [None, 0.0],
+    ],  # fmt: skip
 )
 def test_values_that_do_not_fit_are_the_callers_fault(peer, values):
     peer.handshake()

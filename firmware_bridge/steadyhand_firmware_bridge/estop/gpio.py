@@ -1,10 +1,11 @@
 """A button on an input pin of this machine, wired normally closed: the pin reads 1 while released, 0 when pressed.
 
-A broken wire then reads as pressed. `SysfsInput` reads the value file of the older kernel interface; `ChipInput` uses the
-character device by the `gpiod` package (2.x), imported only here. The character device was not tried on hardware.
+A broken wire then reads as pressed. `SysfsInput` reads the value file of the older kernel interface; `ChipInput` uses
+the character device by the `gpiod` package (2.x), imported only here. The character device was not tried on hardware.
 """
 from __future__ import annotations
 
+import abc
 import os
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from steadyhand.errors import ConfigError
 POLL_S = 0.004
 
 
-class _Pin:
-    """`level()` is the pin's level, or raises OSError. One reading is enough: a flickering contact is a broken button."""
+class _Pin(abc.ABC):
+    """What both ways of reading share. One reading is enough: a flickering contact is a broken button."""
 
     poll_s = POLL_S
     ended = False
@@ -24,8 +25,9 @@ class _Pin:
             raise ConfigError(f"pressed level {pressed_level}: give 0 or 1")
         self.name, self._pressed = name, pressed_level
 
+    @abc.abstractmethod
     def level(self) -> int:
-        raise NotImplementedError
+        """The pin's level, 0 or 1. Raises OSError or ValueError when it cannot be read."""
 
     def fileno(self) -> int:
         """Polled: a level that was missed as an edge would be a missed stop."""
@@ -52,7 +54,8 @@ class SysfsInput(_Pin):
         try:
             self.level()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"gpio value file {self._path}: {error}; export the pin and set its direction to in") from error
+            remedy = "export the pin and set its direction to in"
+            raise ConfigError(f"gpio value file {self._path}: {error}; {remedy}") from error
 
     def level(self) -> int:
         """Read anew each time."""

@@ -1,8 +1,8 @@
 """A button box on a serial line that proves at every moment that it is there. Silence is a stop.
 
-Byte protocol, box to host, 8N1. While released the box sends 0x55 and 0xAA in turn, at least every 50 ms; when pressed it
-sends 0x53 ('S'). The two take turns so that a stuck or echoing line is no life: only a byte unlike the last one counts.
-Any other byte is a stop, since a damaged line must not be trusted. The host sends nothing.
+Byte protocol, box to host, 8N1. While released the box sends 0x55 and 0xAA in turn, at least every 50 ms; when pressed
+it sends 0x53 ('S'). The two take turns so that a stuck or echoing line is no life: only a byte unlike the last one
+counts. Any other byte is a stop, since a damaged line must not be trusted. The host sends nothing.
 """
 from __future__ import annotations
 

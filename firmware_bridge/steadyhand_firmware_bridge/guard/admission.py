@@ -67,18 +67,22 @@ class Admission:
         if motion.plan is None or feedback is None or not state.armed:
             return Judgement(None, Reason.NOT_ARMED, f"mode is {state.mode.value}")
         if chunk.source not in SOURCES:
-            return Judgement(None, Reason.MALFORMED, f"source {chunk.source[:20]!r}, wanted one of {', '.join(SOURCES)}")
+            detail = f"source {chunk.source[:20]!r}, wanted one of {', '.join(SOURCES)}"
+            return Judgement(None, Reason.MALFORMED, detail)
         if chunk.source == "policy" and state.mode is not Mode.ARMED_AUTO:
             return Judgement(None, Reason.NOT_ARMED, f"source policy needs AUTO, mode is {state.mode.value}")
         gate = self.gate if state.mode is not Mode.RECOVERING else self._recovering.gate(motion.q_rad)
         robot_state = RobotState(
-            stamp_s=now_s, seq=self._newest, token=state.token, mode=state.mode, q_rad=feedback.q_rad,
-            qd_rad_s=feedback.qd_rad_s, q_commanded_rad=motion.q_rad, qd_commanded_rad_s=motion.qd_rad_s,
-            gripper_width_m=feedback.gripper_width_m, gripper_commanded_m=feedback.gripper_commanded_m, at_rest=False,
+            stamp_s=now_s, seq=self._newest, token=state.token, mode=state.mode,
+            q_rad=feedback.q_rad, qd_rad_s=feedback.qd_rad_s,
+            q_commanded_rad=motion.q_rad, qd_commanded_rad_s=motion.qd_rad_s,
+            gripper_width_m=feedback.gripper_width_m, gripper_commanded_m=feedback.gripper_commanded_m,
+            at_rest=False,
         )  # fmt: skip
         proposal = JointChunk(
             token=chunk.token, state_seq=chunk.state_seq, state_stamp_s=chunk.state_stamp_s, trace_id=chunk.trace_id,
-            source=chunk.source, joint_names=tuple(chunk.joint_names), period_s=chunk.period_s, q_rad=_array(chunk.q_rad),
+            source=chunk.source, joint_names=tuple(chunk.joint_names), period_s=chunk.period_s,
+            q_rad=_array(chunk.q_rad),
         )  # fmt: skip
         verdict, plan = gate.admit(
             proposal, robot_state, state.token, self._last_seq, now_s, next_setpoint_s, motion.plan, motion.index,

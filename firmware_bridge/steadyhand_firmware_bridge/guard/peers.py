@@ -50,7 +50,7 @@ class PeerSocket:
         try:
             self._sock.bind(str(self._path))
         except OSError as error:
-            raise ConfigError(f"socket {self._path}: {error.strerror}; choose a shorter folder") from error
+            raise ConfigError(f"socket {self._path}: {error.strerror or error}; choose a shorter folder") from error
         os.chmod(self._path, 0o600)
 
     def readable(self) -> list[socket.socket]:
