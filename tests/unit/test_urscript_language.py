@@ -373,6 +373,12 @@ def test_strict_programs_are_checked_at_upload(body, reason):
     Machine(text, {})  # others are refused when the line is executed
 
 
+def test_strict_programs_may_share_globals_between_functions():
+    text = "def prog():\ndef f():\n def g():\n  if True:\n   global a = 3\n  end\n end\n g()\nend\nf()\nx = a\nend"
+    machine = Machine(text, {}, strict=True)
+    assert machine.tick() is State.FINISHED and machine.globals["x"] == 3
+
+
 def test_messages():
     heard = []
     machine = Machine('def p():\n textmsg("q=", [1, 2.5])\n popup("hello")\nend', {}, on_message=heard.append)

@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Any
 
 from steadyhand_sim.urscript import language
-from steadyhand_sim.urscript.compiler import MAX_CALL_DEPTH, Code, Compiler, Join, refuse
+from steadyhand_sim.urscript.compiled import Code, Join, refuse
+from steadyhand_sim.urscript.compiler import Compiler
 from steadyhand_sim.urscript.errors import ScriptError
 from steadyhand_sim.urscript.parser import parse
 from steadyhand_sim.urscript.signature import of_python
@@ -20,6 +21,7 @@ from steadyhand_sim.urscript.values import Wait, to_text
 
 STATEMENTS_PER_CYCLE = 20_000
 MAX_THREADS = 50
+MAX_CALL_DEPTH = 50
 STRICT_HEADER = "# Steadyhand controller program"
 
 
