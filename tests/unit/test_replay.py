@@ -36,6 +36,40 @@ def test_a_jump_in_the_targets_is_refused_by_name(recording):
     assert verdict["first"]["acceleration"] == "at 1.600 s, elbow_joint"
 
 
+def steady(speed_rad_s=0.1, n=60, q=(0.0, -1.57, 1.57, -1.57, -1.57, 0.0)):
+    """Targets of joint 1 at a constant speed, and of an arm that stands at `q` as far as positions are judged."""
+    return np.tile(q, (n, 1)), np.tile([speed_rad_s, 0, 0, 0, 0, 0], (n, 1))
+
+
+def test_limits_are_those_of_the_gate():
+    q, qd = steady()
+    assert replay.judge_setpoints(q, qd, 0.008)["reasons"] == {}
+    for step_rad_s, reasons in ((0.062, {}), (0.066, {"acceleration": 1, "jerk": 2})):  # 7.75 and 8.25 rad/s2, limit 8
+        faster = qd.copy()
+        faster[30:, 0] += step_rad_s
+        found = replay.judge_setpoints(q, faster, 0.008)["reasons"]
+        assert {k: v for k, v in found.items() if k != "stop_inadmissible"} == reasons
+    assert replay.judge_setpoints(*steady(3.2), 0.008)["reasons"]["velocity"] == 60
+
+
+@pytest.mark.parametrize(("q", "reason"), [
+    ((-6.4, -1.57, 1.57, -1.57, -1.57, 0.0), "position"), ((0.0, -1.57, 3.0, -1.57, -1.57, 0.0), "self_collision"),
+])
+def test_where_the_arm_may_not_be_counts_while_it_moves(q, reason):
+    report = replay.judge_setpoints(*steady(q=q), 0.008)
+    assert report["reasons"] == {reason: 60} and report["refused"] == 60 and report["refused_share"] == 1.0
+    standing = replay.judge_setpoints(*steady(0.0, q=q), 0.008)
+    assert (standing["moving_samples"], standing["refused"], standing["reasons"]) == (0, 0, {})
+
+
+def test_a_gap_starts_the_estimator_anew(recording):
+    time_s = recording.actual.time_s.copy()
+    time_s[200:] += 2.0
+    gap = bag.JointRecording(time_s, *(getattr(recording.actual, n) for n in ("q_rad", "qd_rad_s", "current_a")))
+    starts = [replay.analyse(bag.Recording(r, None, {}))["estimator"]["restarts"] for r in (recording.actual, gap)]
+    assert starts == [1, 2]
+
+
 def test_without_currents_in_contact_nothing_is_seen(recording):
     quiet = bag.JointRecording(*(getattr(recording.actual, n)[:180] for n in ("time_s", "q_rad", "qd_rad_s", "current_a")))
     target = bag.JointRecording(*(getattr(recording.target, n)[:180] for n in ("time_s", "q_rad", "qd_rad_s", "current_a")))
@@ -132,3 +166,10 @@ def test_stamps_that_stand_still(tmp_path):
 
     with pytest.raises(ConfigError, match="stamps of /joint_states do not advance"):
         bag.read(write_bag(tmp_path / "b", ur5.JOINT_NAMES, period_ns=0))
+
+
+def test_rows_of_the_wrong_length_are_counted_not_used(tmp_path):
+    from steadyhand import ur5
+
+    read = bag.read(write_bag(tmp_path / "b", ur5.JOINT_NAMES, change=lambda k, q: q[:5] if k in (3, 4) else q))
+    assert read.refused == {"position has 5 values": 2} and len(read.actual.time_s) == 18
