@@ -8,10 +8,10 @@ import pytest
 from steadyhand.guard_protocol import Link
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
+from tests.support.emulated_controller import host
 from tests.support.guard_rig import PATIENT, Rig, target_speed
 
 pytestmark = pytest.mark.process
-SECOND_ROBOT = "127.0.0.99"
 
 
 def set_moving(rig):
@@ -107,7 +107,7 @@ def cell(tmp_path):
             folder = tmp_path / name
             folder.mkdir()
             config = PATIENT | {"name": name, "peers": {other: str(tmp_path / other / "slot")}}
-            rigs.append(Rig(folder, config=config, at="" if name == "left" else SECOND_ROBOT))
+            rigs.append(Rig(folder, config=config, at="" if name == "left" else host().replace("127.0.0.", "127.0.2.")))
         for rig in rigs:
             rig.until(lambda s: not any(c.startswith("peer") for c in s.causes), 3.0)
         yield rigs

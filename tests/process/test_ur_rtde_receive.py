@@ -42,7 +42,7 @@ def test_the_witness_reads_what_the_arm_does(receive):
 
 
 def test_states_come_once_a_cycle(receive, generation):
-    """By the controller's own clock: no state is skipped. How punctual they are is a benchmark's business."""
+    """By the controller's own clock: each stamp is whole cycles after the last. How punctual is a benchmark's business."""
     stamps = []
 
     def seen():
@@ -62,10 +62,10 @@ def test_io_client_and_ours_share_the_controller(robot, receive):
     rtde_io = pytest.importorskip("rtde_io")
     io = rtde_io.RTDEIOInterface(robot.host)
     try:
+        width_v = receive.getStandardAnalogInput0()
         assert io.setStandardDigitalOut(0, True)
         wait_for(lambda: receive.getActualDigitalOutputBits() & 1)
-        width_v = receive.getStandardAnalogInput0()
-        wait_for(lambda: receive.getStandardAnalogInput0() < width_v or width_v == 0.0)  # the gripper closes
+        wait_for(lambda: receive.getStandardAnalogInput0() < width_v - 0.1)  # the gripper closes
         assert io.setSpeedSlider(0.5)
         wait_for(lambda: receive.getTargetSpeedFraction() == 0.5)
         names = tuple(f"input_double_register_{i}" for i in range(24, 30))

@@ -172,7 +172,7 @@ def test_an_empty_tray_is_said():
 def test_objects_out_of_reach_are_said():
     far = Cube(np.array([0.85, -0.25, 0.02]), 0.0)
     c = FakeCell([far], 0)
-    region = cell.TRAY
+    region, x_max_m = cell.TRAY, cell.TRAY.x_max_m
     try:
         object.__setattr__(region, "x_max_m", 1.2)  # a tray longer than the arm
         c.warm_up()
@@ -181,7 +181,7 @@ def test_objects_out_of_reach_are_said():
         c.goal()
         result = c.run(20.0)
     finally:
-        object.__setattr__(region, "x_max_m", 0.66)
+        object.__setattr__(region, "x_max_m", x_max_m)
     assert result.code is Code.UNREACHABLE and result.placed == 0
 
 

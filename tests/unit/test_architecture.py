@@ -37,7 +37,9 @@ def imports(path: Path) -> set[str]:
 
 
 def files(package: str) -> list[Path]:
-    return sorted((ROOT / FOLDERS[package]).rglob("*.py"))
+    found = sorted((ROOT / FOLDERS[package]).rglob("*.py"))
+    assert found, f"no files in {FOLDERS[package]}"
+    return found
 
 
 def forbidden(package: str) -> set[str]:

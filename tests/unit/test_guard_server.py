@@ -125,9 +125,11 @@ def test_a_flood_waits_for_the_next_cycle(server):
 
 def test_serving_ends_when_time_is_up(server):
     sock = connect(server)
-    sock.send(encode(Hello("me")))
-    left = iter([True, False])
-    assert server.receive(server.clients[0], lambda c, m: None, lambda: next(left))
+    for name in ("first", "second"):
+        sock.send(encode(Hello(name)))
+    left, got = iter([True, False]), []
+    assert server.receive(server.clients[0], lambda c, m: got.append(m), lambda: next(left))
+    assert got == [Hello("first")]  # the other waits for the next cycle
 
 
 def test_any_datagram_is_a_stop_and_a_readable_one_names_its_source(server):

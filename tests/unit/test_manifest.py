@@ -62,13 +62,16 @@ def test_ros_imports_are_declared():
                 used |= {a.name.split(".")[0] for a in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 used.add(node.module.split(".")[0])
+    assert "rclpy" in used
     undeclared = used - local - third_party - set(sys.stdlib_module_names) - depends("steadyhand_ros")
     assert undeclared == set()
 
 
 def test_launch_files_start_what_exists():
     scripts = re.findall(r'"(steadyhand[a-z-]*) = ', (ROOT / "setup.py").read_text())
-    for path in (ROOT / "launch").glob("*.launch.xml"):
+    paths = list((ROOT / "launch").glob("*.launch.xml"))
+    assert len(scripts) >= 4 and paths
+    for path in paths:
         root = ET.parse(path).getroot()
         for node in root.iter("node"):
             assert node.get("pkg") in MANIFESTS
@@ -80,7 +83,9 @@ def test_launch_files_start_what_exists():
 def test_entry_points_exist():
     from tests.unit.test_architecture import FOLDERS
 
-    for package, module in re.findall(r'= (steadyhand_[a-z]+)\.([a-z_.]+):main"', (ROOT / "setup.py").read_text()):
+    points = re.findall(r'= (steadyhand_[a-z_]+)\.([a-z_.]+):main"', (ROOT / "setup.py").read_text())
+    assert len(points) >= 4
+    for package, module in points:
         path = ROOT / FOLDERS[package] / (module.replace(".", "/") + ".py")
         assert path.is_file(), path
         names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
