@@ -1,7 +1,8 @@
 """How the scene looks: light, camera pose, colours, noise, distractors, sampled from a seed.
 
 Train, validation and test looks come from disjoint ranges: the light's azimuth is divided into sectors, and the table's
-brightness into bands, of which each split owns some. Everything else has one range.
+brightness into bands, of which each split owns some. The channels of the table's colour then vary about that brightness
+by up to 0.04, which blurs the edges of its bands. Everything else has one range.
 """
 from __future__ import annotations
 

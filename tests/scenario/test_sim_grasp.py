@@ -69,7 +69,9 @@ def test_two_processes_are_bit_identical():
     def run(seed):
         done = subprocess.run(
             [sys.executable, "-c", _EPISODE, str(seed)], capture_output=True, text=True, timeout=60, check=True,
-            env={"PYTHONPATH": ":".join(p for p in sys.path if p), "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": str(seed)},
+            env={
+                "PYTHONPATH": ":".join(p for p in sys.path if p), "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": str(seed),
+            },
         )
         return json.loads(done.stdout)
 

@@ -6,11 +6,36 @@ import pytest
 
 from steadyhand import cell
 from steadyhand.errors import ConfigError
+from steadyhand_sim.currents import motor_currents
 from steadyhand_sim.motor_model import MotorModel, MotorParameters
 from steadyhand_sim.motor_validation import FIELDS, compare, main, replay
 
 DATA = Path(__file__).parents[1] / "data" / "ur5_ntnu_2013"
 J1, J6 = 0, 5
+# Torque of the controller's model (N m), joint speed (rad/s) and motor current (A), measured at ten instants of run
+# No8, which the currents were not fitted to.
+NO8 = (
+    ((-2.3, 31.8, 14.3, 0.6, 0.0, 0.2), (-0.09, -0.06, 0.08, -0.11, 0.11, 0.18),
+     (-1.28, 1.97, 1.81, -0.50, 0.21, -0.09)),
+    ((-0.6, 46.5, 15.1, 1.4, -0.2, 0.0), (-0.56, -0.36, 0.56, -0.75, 0.72, 1.01),
+     (-0.63, 2.81, 2.68, 0.03, 0.31, 0.31)),
+    ((3.8, 56.2, 15.7, 1.6, 0.0, -0.2), (-0.35, -0.23, 0.34, -0.50, 0.46, 0.65),
+     (-0.73, 4.13, 2.36, 0.12, 0.11, -0.03)),
+    ((-0.4, 52.3, 16.3, 1.5, 0.0, 0.0), (0.56, 0.38, -0.56, 0.74, -0.75, -1.08),
+     (0.79, 5.23, 0.18, 0.68, -0.26, -0.58)),
+    ((-0.6, 39.7, 13.8, 1.1, -0.2, 0.0), (0.55, 0.37, -0.56, 0.75, -0.74, -1.08),
+     (0.97, 4.83, -0.09, 0.23, -0.37, -0.19)),
+    ((-3.1, 36.1, 14.9, 0.8, -0.0, 0.2), (-0.50, -0.33, 0.50, -0.63, 0.67, 0.98),
+     (-1.69, 2.17, 2.50, -0.51, 0.33, 0.14)),
+    ((-0.5, 51.2, 16.1, 1.5, -0.0, 0.0), (-0.55, -0.37, 0.56, -0.72, 0.71, 1.09),
+     (-1.24, 3.96, 2.84, -0.45, 0.31, 0.18)),
+    ((3.9, 56.4, 15.8, 1.6, 0.0, -0.2), (0.23, 0.15, -0.24, 0.27, -0.30, -0.39),
+     (1.55, 5.63, 0.73, 0.75, -0.52, -0.67)),
+    ((-0.6, 48.0, 15.4, 1.5, -0.1, 0.0), (0.55, 0.36, -0.56, 0.71, -0.74, -1.04),
+     (1.47, 5.85, 0.51, 0.84, -0.29, -0.55)),
+    ((-2.4, 32.4, 14.4, 0.6, 0.0, 0.2), (0.20, 0.14, -0.20, 0.29, -0.28, -0.40),
+     (0.75, 3.85, 0.41, -0.09, -0.18, 0.02)),
+)
 
 
 def _load(name):
@@ -64,6 +89,12 @@ def test_physics_follows_the_motor_model(name):
     assert np.abs(np.array(measured) - expected).max() < 1.5e-3
 
 
+def test_currents_are_those_of_a_run_that_the_fit_has_not_seen():
+    torque_nm, qd_rad_s, measured_a = np.array(NO8).transpose(1, 0, 2)
+    rmse_a = np.sqrt(((motor_currents(torque_nm, qd_rad_s) - measured_a) ** 2).mean(axis=0))
+    assert (rmse_a < [0.6, 0.6, 0.6, 0.35, 0.35, 0.35]).all()
+
+
 def test_rest_stays_rest():
     model = MotorModel(MotorParameters.load(), 0.002)
     model.reset(cell.HOME_Q_RAD)
@@ -82,7 +113,8 @@ def test_dead_time_delays_the_first_motion_by_its_length():
 
 
 @pytest.mark.parametrize("field, value", [
-    ("wn_rad_s", (0.0,) * 6), ("zeta", (1.0,) * 5), ("dead_time_s", (0.5,) * 6), ("coulomb_rad_s2", (float("nan"),) * 6),
+    ("wn_rad_s", (0.0,) * 6), ("zeta", (1.0,) * 5), ("dead_time_s", (0.5,) * 6),
+    ("coulomb_rad_s2", (float("nan"),) * 6),
     ("acceleration_limit_rad_s2", (-1.0,) * 6),
 ])
 def test_parameters_name_field_and_value(field, value):

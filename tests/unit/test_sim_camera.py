@@ -84,6 +84,30 @@ def test_light_and_table_come_from_the_ranges_the_split_owns(split):
         assert looks.owner_of(azimuth) == split
 
 
+@pytest.mark.parametrize("split", looks.SPLITS)
+def test_the_table_is_as_bright_as_the_split_owns_but_for_its_hue(split):
+    brightness = [np.mean(looks.sample_look(seed, split).table_colour) for seed in range(100)]
+    mine = [looks.owner_of((b - 0.2) / 0.65, 12) == split for b in brightness]
+    assert np.mean(mine) > 0.7  # any brightness: 4/6 for train, 1/6 for the others
+
+
+def test_looks_shift_and_turn_the_camera_by_millimetres_and_milliradians():
+    drawn = [looks.sample_look(seed, "train") for seed in range(200)]
+    for values in ([look.camera_shift_m for look in drawn], [look.camera_turn_rad for look in drawn]):
+        assert np.std(values, axis=0) == pytest.approx(np.full(3, 0.0015), rel=0.2)
+
+
+def test_the_true_pose_of_the_camera_is_the_look_s(renderer):
+    look = looks.Look(camera_shift_m=(0.001, -0.002, 0.003), camera_turn_rad=(0.0, 0.0, 0.01))
+    renderer.set_look(look)
+    nominal, true = renderer.camera.pose_base_link_camera, renderer.pose_base_link_camera
+    renderer.set_look(looks.Look())
+    np.testing.assert_allclose(true[:3, 3] - nominal[:3, 3], look.camera_shift_m, atol=1e-12)
+    turn = nominal[:3, :3].T @ true[:3, :3]
+    c, s = np.cos(0.01), np.sin(0.01)
+    np.testing.assert_allclose(turn, [[c, -s, 0], [s, c, 0], [0, 0, 1]], atol=1e-12)
+
+
 def test_unknown_split_and_bad_size_are_refused():
     with pytest.raises(ConfigError, match="holdout"):
         looks.sample_look(0, "holdout")

@@ -1,6 +1,7 @@
 """Scene and score sockets: what is sent arrives; hostile peers are refused, counted, and delay nobody."""
 import json
 import socket
+from types import SimpleNamespace
 
 import msgpack
 import numpy as np
@@ -38,7 +39,8 @@ def _fields(**changes):
 @pytest.mark.parametrize("packet", [
     b"", b"\xff" * 40, msgpack.packb([1, 2]), scene_stream.encode(_snapshot())[:-3], _fields(v=2), _fields(q=[1.0] * 5),
     _fields(q=[float("nan")] * 6), _fields(p=[[0.0] * 3] * 65, o=[[0.0] * 4] * 65), _fields(p=[[0.0] * 3]),
-    _fields(split="holdout"), _fields(camera="upside down"), _fields(t=float("inf")), _fields(look=-1), _fields(seq="x"),
+    _fields(split="holdout"), _fields(camera="upside down"), _fields(t=float("inf")), _fields(look=-1),
+    _fields(seq="x"), _fields(seq=-1),
     _fields(split=["test"]), _fields(camera={}), _fields(w=None),
 ])
 def test_malformed_packets_are_refused(packet):
@@ -57,6 +59,27 @@ def test_reader_gets_the_newest_and_notices_the_end(slot):
     client.latest()
     assert client._socket is None
     client.close()
+
+
+def test_a_silent_simulator_has_no_scene_and_a_new_one_is_found(slot, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(scene_stream, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    server, client = scene_stream.SceneServer(slot), scene_stream.SceneClient(slot)
+    client.latest()
+    server.publish(_snapshot(1))
+    assert client.latest().seq == 1
+    now[0] += 0.9 * scene_stream.STALE_S
+    assert client.latest().seq == 1
+    now[0] += 0.2 * scene_stream.STALE_S
+    assert client.latest() is None
+    server.close()
+    assert client.latest() is None  # notices the end
+    server = scene_stream.SceneServer(slot)
+    client.latest()  # connects
+    server.publish(_snapshot(2))
+    assert client.latest().seq == 2
+    client.close()
+    server.close()
 
 
 def test_malformed_packet_is_counted_by_the_reader(slot):

@@ -171,7 +171,8 @@ def test_framing_of_programs():
 
 
 def test_a_switch_is_framed_with_its_cases():
-    text = "def p():\n  switch 1:\n    case 1:\n      x = 1\n    end\n    default:\n      x = 2\n    end\n  end\n  halt\nend\n"
+    cases = "    case 1:\n      x = 1\n    end\n    default:\n      x = 2\n    end\n"
+    text = f"def p():\n  switch 1:\n{cases}  end\n  halt\nend\n"
     assert ScriptFramer().feed(text.encode()) == [text]
 
 
