@@ -3,29 +3,34 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
 from pathlib import Path
 
-NAMES = sorted(
-    p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in ("__init__", "__main__", "common") and not p.stem.startswith("_")
-)
+NAMES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "common" and not p.stem.startswith("_"))
 
 LONG = {"dst", "fault_matrix", "fuzz", "main_job", "mtbf", "stop_latency"}  # from half an hour to many: only by name
 
 
 def main(argv: list[str]) -> int:
-    """Options after a single name go to that benchmark."""
-    names = [a for a in argv if not a.startswith("-")][:1] if any(a.startswith("-") for a in argv) else argv
+    """Names first; options after a single name go to that benchmark. 2 for wrong use, before anything has been run."""
+    names = list(itertools.takewhile(lambda a: not a.startswith("-"), argv))
+    options = argv[len(names):]
+    unknown = [n for n in names if n not in NAMES]
+    if unknown or (options and len(names) != 1 and options != ["--help"]):
+        wrong = f"benchmark {unknown[0]!r}" if unknown else f"{options[0]}: options follow a single name"
+        print(f"{wrong}; known are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    if options and not names:
+        print(f"{__doc__}\nNAME: {', '.join(NAMES)}\nLONG: {', '.join(sorted(LONG))}")
+        return 0
     for name in names or [n for n in NAMES if n not in LONG]:
-        if name not in NAMES:
-            print(f"benchmark {name!r}: known are {', '.join(NAMES)}", file=sys.stderr)
-            return 2
         module = importlib.import_module(f"benchmarks.{name}")
         parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=module.__doc__)
         module.add_arguments(parser)
-        rest = argv[argv.index(name) + 1:] if len(names) == 1 and name in argv else []
+        arguments = parser.parse_args(options)
         print(f"== {name}", flush=True)
-        module.run(parser.parse_args(rest))
+        module.run(arguments)
     return 0
 
 

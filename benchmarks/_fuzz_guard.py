@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import _hostile as hostile
+from benchmarks import common
 from steadyhand import ur5
 from steadyhand.errors import ProtocolError
 from steadyhand.guard_protocol import Arm, Chunk, Hello, State, Verdict, decode, encode
@@ -153,7 +154,7 @@ class ProcessTarget:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "fake", "--config", str(config)]
         self.process = subprocess.Popen([*command, "--socket-dir", str(self.folder / "s")], stdout=subprocess.PIPE, text=True, env=env)
-        assert "ready" in self.process.stdout.readline()
+        common.await_ready(self.process)
         self.client = GuardClient("commander", commander=True, folder=self.folder / "s")
         self.client.connect()
         self.strangers = [GuardClient(f"stranger {k}", states=False, folder=self.folder / "s") for k in range(3)]

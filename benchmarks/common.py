@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -72,10 +73,26 @@ def wilson(successes: int, trials: int, z: float = 1.959964) -> tuple[float, flo
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
+def out_path(name: str) -> Path:
+    """A file of this name below `out/bench` (or `STEADYHAND_OUT`); its folder is there."""
+    path = Path(os.environ.get("STEADYHAND_OUT", ROOT / "out")) / "bench" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def await_ready(process: subprocess.Popen, timeout_s: float = 30.0) -> None:
+    """Until a process has said "ready" in its first line; else it is ended, with RuntimeError."""
+    came, _, _ = select.select([process.stdout], [], [], timeout_s)
+    line = process.stdout.readline() if came else f"nothing within {timeout_s} s"
+    if "ready" not in line:
+        process.kill()
+        process.wait()
+        raise RuntimeError(f"{' '.join(process.args)} did not start; it said: {line.strip() or 'nothing, and ended'}")
+
+
 def write(name: str, n: int, load: str, scheduler: str, metrics: dict) -> Path:
     """Write `out/bench/<name>.json` and return its path."""
-    path = Path(os.environ.get("STEADYHAND_OUT", ROOT / "out")) / "bench" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = out_path(f"{name}.json")
     result = {
         "name": name, "n": n, "load": load, "scheduler": scheduler, "machine": machine(), "commit": commit(),
         "metrics": metrics,

@@ -119,8 +119,7 @@ def _controller() -> subprocess.Popen:
         [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", current_slot().robot_host],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    if "ready" not in child.stdout.readline():
-        raise SystemExit("the emulated controller did not start; is another one running in this slot?")
+    common.await_ready(child)
     try:
         os.sched_setscheduler(child.pid, os.SCHED_FIFO, os.sched_param(10))
     except PermissionError:
@@ -135,8 +134,7 @@ def _guard(sched: str, sockets: Path, stats: Path, config: Path) -> subprocess.P
          "--socket-dir", str(sockets), "--stats", str(stats), "--config", str(config)],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    if "ready" not in guard.stdout.readline():
-        raise SystemExit("the guard did not start: see its message above")
+    common.await_ready(guard)
     return guard
 
 
@@ -146,6 +144,8 @@ def _drive(client: GuardClient, sockets: Path, seconds: float) -> dict:
     begin = next_s = time.monotonic()
     armed = False
     while time.monotonic() - begin < seconds:
+        if not client.connected:
+            raise RuntimeError(f"the guard has ended after {time.monotonic() - begin:.1f} s: see its message above")
         for message in client.poll():
             if isinstance(message, Verdict):
                 accepted += message.accepted

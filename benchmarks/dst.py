@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Add hours to the log and write the result."""
-    log = common.ROOT / "out" / "bench" / "dst_log.json"
+    log = common.out_path("dst_log.json")
     totals = campaign.Totals.load(log)
     if totals.version not in ("", code_version()):
         log.replace(log.with_suffix(f".{totals.version}.json"))

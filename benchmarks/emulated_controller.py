@@ -57,11 +57,13 @@ class Run:
         self.silence_s = math.inf if self.stopped_s is None else self.stopped_s - last_s
         self.client.close()
 
-    def _wait(self):
-        while True:
-            select.select([self.client], [], [], 1.0)
+    def _wait(self, timeout_s: float = 5.0):
+        end_s = time.monotonic() + timeout_s
+        while time.monotonic() < end_s:
+            select.select([self.client], [], [], 0.1)
             if (sample := self.client.poll(time.monotonic())) is not None:
                 return sample
+        raise RuntimeError(f"the controller sent no state within {timeout_s} s")
 
     def _drive(self, seconds: float) -> None:
         start_s = next_s = time.monotonic()
@@ -111,9 +113,8 @@ def measure(generation: str, seconds: float) -> tuple[dict, int]:
         + (["--e-series"] if generation == "e_series" else []),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+    common.await_ready(process)
     try:
-        if "ready" not in process.stdout.readline():
-            raise RuntimeError(f"the controller did not start on {host}")
         cpu_s, wall_s = _cpu_s(process.pid), time.monotonic()
         runs, starved = [], 0
         for config in (DRIVER, urscript.ProgramConfig()):

@@ -9,17 +9,15 @@ A whole run takes hours: `nohup python -m benchmarks fault_matrix --retry &`. `-
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks import common
+from benchmarks import _kept, common
 from steadyhand.errors import SteadyhandError
 from steadyhand_cli.injection import judge
 from steadyhand_cli.injection.table import MOTION_CRITICAL_S, PHASES, TABLE, Injection, Kind
 
-LOG = common.ROOT / "out" / "bench" / "fault_matrix.jsonl"
 DOCUMENT = common.ROOT / "docs" / "fault_matrix.md"
 BEGIN, END = "<!-- matrix: begin -->\n", "<!-- matrix: end -->\n"
 CELLS_A_GRAPH = 25  # then a new graph: what a fault leaves behind in an hour is found by `make run`, not here
@@ -38,15 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run what is missing, then write result and document."""
     faults, phases = _chosen(args.faults, TABLE), _chosen(args.phases, PHASES)
+    log = common.out_path("fault_matrix.jsonl")
     if args.again and not args.report:
-        LOG.unlink(missing_ok=True)
-    done = load(LOG)
+        log.unlink(missing_ok=True)
+    done = load(log)
     again = {cell for cell, record in done.items() if args.retry and not record["ok"]}
     wanted = [(f, p) for f in faults for p in phases if (f, p) not in done or (f, p) in again]
     if wanted and not args.report:
         with common.alone():
-            _run_cells(wanted, args.seed)
-    done = load(LOG)
+            _run_cells(wanted, args.seed, log)
+    done = load(log)
     path = common.write("fault_matrix", len(done), "the graph itself", _scheduler(done), metrics(done))
     print(path.read_text())
     write_document(done, DOCUMENT)
@@ -62,19 +61,17 @@ def _chosen(text: str, known) -> list[str]:
 
 def load(log: Path) -> dict[tuple[str, str], dict]:
     """Newest record of each cell; lines of faults that the table no longer has are left out."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    records = [json.loads(line) for line in lines if line.strip()]
-    return {(r["injection"], r["phase"]): r for r in records if r["injection"] in TABLE}
+    return {(r["injection"], r["phase"]): r for r in _kept.read(log) if r["injection"] in TABLE}
 
 
-def _run_cells(wanted: list[tuple[str, str]], seed: int) -> None:
+def _run_cells(wanted: list[tuple[str, str]], seed: int, log: Path) -> None:
     from steadyhand_cli.injection.cells import Cells
     from steadyhand_cli.injection.running import RunningGraph
 
     left = list(wanted)
     failures = 0
     while left and failures < 3:
-        folder = LOG.parent / "fault_matrix" / time.strftime("%Y%m%dT%H%M%S")
+        folder = log.parent / "fault_matrix" / time.strftime("%Y%m%dT%H%M%S")
         try:
             with RunningGraph.of_launch_file(folder, cubes="3", seed=str(seed)) as graph:
                 cells = Cells(graph)
@@ -82,9 +79,10 @@ def _run_cells(wanted: list[tuple[str, str]], seed: int) -> None:
                     fault, phase = left[0]
                     start = time.monotonic()
                     record = cells.run(TABLE[fault], phase)
-                    record |= {"wall_s": round(time.monotonic() - start, 1), "commit": common.commit(), "logs": folder.name}
+                    wall_s = round(time.monotonic() - start, 1)
+                    record |= {"wall_s": wall_s, "commit": common.commit(), "logs": folder.name}
                     record["scheduler"] = graph.watcher.state.scheduler if graph.watcher.state else ""
-                    _write(record)
+                    _kept.append(log, record)
                     left.pop(0)
                     failures = 0
                     said = "ok" if record["ok"] else record["problems"]
@@ -96,12 +94,6 @@ def _run_cells(wanted: list[tuple[str, str]], seed: int) -> None:
             print(f"graph: {error}", flush=True)
     if left:
         print(f"{len(left)} cells left: the graph does not come up", flush=True)
-
-
-def _write(record: dict) -> None:
-    LOG.parent.mkdir(parents=True, exist_ok=True)
-    with LOG.open("a") as file:
-        file.write(json.dumps(record) + "\n")
 
 
 def metrics(done: dict[tuple[str, str], dict]) -> dict:

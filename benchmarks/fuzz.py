@@ -78,7 +78,6 @@ def run(args: argparse.Namespace) -> None:
             kept.add({"way": way, "block": number, "outcome": dict(outcome)})
             print(f"{way} {number}: {outcome['messages']} inputs in {time.monotonic() - started_s:.1f} s, "
                   f"{outcome['crashes']} crashes, {outcome['motions']} motions", flush=True)
-    kept.close()
     metrics = summary(kept.lines)
     metrics["complete"] = metrics["messages"] >= 1_000_000 and metrics["mutations_armed"] >= metrics["messages"] / 2
     path = common.write("fuzz", metrics["messages"], "one process", "SCHED_OTHER", metrics)

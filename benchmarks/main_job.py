@@ -6,12 +6,12 @@ Rate of cubes placed with its Wilson interval, and broken invariants. Resumable:
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import time
 
 import numpy as np
 
-from benchmarks import common
+from benchmarks import _kept, common
 from steadyhand.errors import SteadyhandError
 from steadyhand_cli.job import JobConfig, run_job
 
@@ -24,27 +24,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    log = common.ROOT / "out" / "bench" / "main_job.jsonl"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = common.out_path("main_job.jsonl")
     if args.fresh:
         log.unlink(missing_ok=True)
-    done = {r["seed"]: r for r in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
+    done = {r["seed"]: r for r in _kept.read(log)}
     with common.alone():
         for seed in range(args.first_seed, args.first_seed + args.runs):
             if seed in done:
                 continue
-            start = time.monotonic()
+            start, load = time.monotonic(), os.getloadavg()[0]
             try:
                 summary = run_job(JobConfig(cubes=args.cubes, seed=seed))
             except SteadyhandError as error:  # a run that cannot start counts as one that placed nothing
                 summary = {"cubes_placed": 0, "cubes_attempted": args.cubes, "violations": [], "error": str(error)}
-            kept = {k: v for k, v in summary.items() if k not in ("states",)}
-            done[seed] = {"seed": seed, "wall_s": time.monotonic() - start, "commit": common.commit(), **kept}
-            with log.open("a") as file:
-                file.write(json.dumps(done[seed]) + "\n")
-            print(f"seed {seed}: {summary['cubes_placed']}/{args.cubes} in {done[seed]['wall_s']:.0f} s {summary.get('problems', summary.get('error', ''))}", flush=True)
+            done[seed] = {
+                "seed": seed, "wall_s": time.monotonic() - start, "load_before": load, "commit": common.commit(), **summary
+            }
+            _kept.append(log, done[seed])
+            said = summary.get("problems", summary.get("error", ""))
+            print(f"seed {seed}: {summary['cubes_placed']}/{args.cubes} in {done[seed]['wall_s']:.0f} s {said}", flush=True)
     runs = [done[s] for s in range(args.first_seed, args.first_seed + args.runs) if s in done]
-    path = common.write("main_job", len(runs), "the graph itself on an otherwise idle machine", _scheduler(runs), metrics(runs))
+    load = f"the graph itself; 1-minute load before a run up to {max((r.get('load_before', 0) for r in runs), default=0):.1f}"
+    path = common.write("main_job", len(runs), load, _scheduler(runs), metrics(runs))
     print(path.read_text())
 
 

@@ -140,7 +140,6 @@ def run(args: argparse.Namespace) -> None:
                 print(f"{arm}: {len(missions)} missions, {failures} failures, MTBF {mtbf_s(missions):.0f} s", flush=True)
             if failures >= args.failures or time.monotonic() > end_s:
                 break
-    kept.close()
     metrics = summary(done["recovering"], done["control"])
     metrics["complete"] = metrics["failures"] >= args.failures
     n = sum(len(missions) for missions in done.values())

@@ -39,7 +39,7 @@ def peaks_of(poses: TrayPoses, image: np.ndarray) -> tuple[Peaks, float]:
 
 
 def calibration_of(results: list[Matched]) -> dict:
-    """Share of errors within one and two predicted standard deviations (2-D Gaussian: 39 % and 86 %)."""
+    """Share of errors within one, two and three predicted standard deviations (2-D Gaussian: 39, 86 and 99 %)."""
     error, std = (np.concatenate([getattr(r, name) for r in results]) for name in ("error_m", "std_m"))
     return {f"within_{k}_std": round(float((error < k * std).mean()), 4) for k in (1, 2, 3)}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -18,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import common
+from benchmarks import _kept, common
 from steadyhand.errors import SteadyhandError
 
-LOG = common.ROOT / "out" / "bench" / "stop_latency.jsonl"
 MANY = ("topic", "stop_channel")
 DEATHS = ("guard_killed", "guard_frozen", "shell_killed", "shell_frozen")
 COMMAND_SOURCE = ("source_killed", "source_frozen", "source_silent")
@@ -47,8 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run what is missing, then write `stop_latency.json`."""
+    log = common.out_path("stop_latency.jsonl")
     if args.fresh and not args.report:
-        LOG.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
     conditions = args.conditions.split(",")
     unknown = set(conditions) - set(CONDITIONS)
     if unknown:
@@ -56,16 +55,11 @@ def run(args: argparse.Namespace) -> None:
     if not args.report:
         with common.alone():
             for condition in conditions:
-                _run_condition(condition, args)
-    records = load(LOG)
+                _run_condition(condition, args, log)
+    records = _kept.read(log)
     load_text = f"quiet; loaded: {os.cpu_count()} busy processes; flood: 10000 packets/s into the command socket"
     path = common.write("stop_latency", len(records), load_text, "SCHED_FIFO; others by condition", metrics(records))
     print(path.read_text())
-
-
-def load(log: Path) -> list[dict]:
-    """All stops written so far."""
-    return [json.loads(line) for line in log.read_text().splitlines() if line.strip()] if log.exists() else []
 
 
 def left(records: list[dict], condition: str, sources: list[str], n: int, n_others: int) -> list[str]:
@@ -75,7 +69,7 @@ def left(records: list[dict], condition: str, sources: list[str], n: int, n_othe
     return [s for i in range(max(wanted.values(), default=0)) for s in sources if i < wanted[s]]
 
 
-def _run_condition(condition: str, args: argparse.Namespace) -> None:
+def _run_condition(condition: str, args: argparse.Namespace, log: Path) -> None:
     from steadyhand_cli.injection.stops import SOURCES, StopRig
 
     sources = [s for s in args.sources.split(",") if s] or list(SOURCES)
@@ -83,19 +77,18 @@ def _run_condition(condition: str, args: argparse.Namespace) -> None:
         raise SystemExit(f"{args.sources}: known are {', '.join(SOURCES)}")
     failures = 0
     while failures < FAILURES_A_CONDITION:
-        records = load(LOG)
+        records = _kept.read(log)
         todo = left(records, condition, sources, args.n, args.n_others or min(args.n, 500))[:STOPS_A_RIG]
         if not todo:
             return
         print(f"{condition}: {len(todo)} stops", flush=True)
         sched, _, load_name = condition.partition("_")
-        folder = LOG.parent / "stop_latency" / time.strftime("%Y%m%dT%H%M%S")
+        folder = log.parent / "stop_latency" / time.strftime("%Y%m%dT%H%M%S")
         try:
             with StopRig(folder, sched, seed=len(records)) as rig, burden(rig, load_name):
                 for source in todo:
                     record = _fire(rig, source) | {"condition": condition, "commit": common.commit()}
-                    with LOG.open("a") as file:
-                        file.write(json.dumps(record) + "\n")
+                    _kept.append(log, record)
                     failures += "error" in record
                     if "error" in record:
                         print(f"{condition} {source}: {record['error']}", flush=True)
