@@ -6,7 +6,9 @@ from benchmarks import mtbf
 from steadyhand_sim.kinematic_cell import KinematicCell, scatter
 from steadyhand_sim.mission_faults import KINDS, Injector, Strike, schedule
 
-HANDLES = ("friction", "camera_on", "policy", "policy_delay_s", "refuse", "refuse_policy", "gripper_moves", "guard_on", "ghosts")
+HANDLES = (
+    "friction", "camera_on", "policy", "policy_delay_s", "refuse", "refuse_policy", "gripper_moves", "guard_on", "ghosts"
+)
 
 
 def handles(c: KinematicCell) -> dict:
@@ -66,8 +68,16 @@ def test_both_lower_bounds_lie_below_the_ratio_and_near_it():
         assert 0.7 * ratio < low < ratio
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_recovering_arm_outlives_the_control_arm(seed):
-    ends = {arm: mtbf.mission(arm, seed + 100) for arm in mtbf.ARMS}
-    assert ends["control"]["operating_s"] <= ends["recovering"]["operating_s"] or not ends["recovering"]["failed"]
-    assert ends["recovering"]["struck"][: len(ends["control"]["struck"])] == ends["control"]["struck"] or ends["control"]["failed"] is False
+def test_the_same_strikes_end_the_control_arm_and_not_the_recovering_one():
+    ends = {arm: mtbf.mission(arm, seed=102) for arm in mtbf.ARMS}
+    recovering, control = ends["recovering"], ends["control"]
+    assert not recovering["failed"] and recovering["placed"] == mtbf.CUBES and recovering["failed_steps"] > 0
+    assert control["failed"] and control["failed_steps"] == 1
+    assert recovering["struck"][: len(control["struck"])] == control["struck"]
+
+
+def test_ok_with_an_object_outside_the_box_is_a_failure(monkeypatch):
+    monkeypatch.setattr(mtbf, "schedule", lambda seed, seconds: [])
+    monkeypatch.setattr(KinematicCell, "in_box", lambda c: mtbf.CUBES - 1)
+    end = mtbf.mission("recovering", 1)
+    assert end["failed"] and end["code"] == "INCOMPLETE"
