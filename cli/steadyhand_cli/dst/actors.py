@@ -30,7 +30,6 @@ class Agent:
     def __init__(self, world: World, rng: random.Random):
         self.world, self.rng = world, rng
         self.alive, self.frozen_until_s = True, NEVER
-        self.well = True  # what its heartbeat says
         self.token = 0
         self.path: Path | None = None
         self.streaming = 0  # short chunks still to send before long ones
@@ -89,7 +88,8 @@ class Agent:
                     state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, 1.2, low_over_tray()
                 )
         if self.path is None:
-            top = 0.05 if state.mode == "RECOVERING" else self.rng.choice([0.6, 1.0, 1.4, 1.8])
+            slow = state.mode == "RECOVERING"  # now and then faster than that mode allows
+            top = self.rng.choice([0.05, 0.05, 0.18] if slow else [0.6, 1.0, 1.4, 1.8])
             self.path = Path(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, top)
         chunk = self.chunk(state)
         self._awaited = chunk.trace_id

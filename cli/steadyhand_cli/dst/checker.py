@@ -1,5 +1,7 @@
-"""Judges a run from what passes on the wires: messages, answers, states, packages and ticks at the controller.
+"""Judges a run from what passes on the wires of the guard: messages, answers, states, packages.
 
+What the controller makes of the packages is judged by `controller_checker`, the set-points in them by `setpoints` and
+`followed`.
 Imports nothing of gate and guard; its limits are its own copies of the requirements. Each rule names the invariant that
 it watches (docs/design.md). Rules allow one control period where two parties look at different moments.
 """
@@ -13,6 +15,8 @@ import numpy as np
 
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
 from steadyhand.protocols import Command, Feedback
+from steadyhand_cli.dst.controller_checker import ControllerChecker
+from steadyhand_cli.dst.followed import Followed
 from steadyhand_cli.dst.setpoints import SetpointChecker
 
 ARMED = frozenset({"ARMED_AUTO", "ARMED_MANUAL", "RECOVERING"})
@@ -23,11 +27,14 @@ FEEDBACK_LIMIT_S, SHELL_LIMIT_S, SOURCE_LIMIT_S, CHUNK_AGE_S = 0.040, 0.040, 0.1
 REST_QD_RAD_S, REST_TIME_S, REST_LIMIT_S = 0.01, 0.1, 2.0
 BRAKE_S = 0.6  # longest path-consistent stop (0.5 s) and the cycles round it
 HALT_PACKAGES = 28  # 0.2 s for the program to end on command, and the cycles round it
-HEARTBEAT_TICKS = 5  # 40 ms at 125 Hz
 MOVING_RAD_S = 1e-3
+MOTION_WANTED_RAD_S = 0.05  # a chunk whose last way-points are slower than this ends in rest
 ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
 LOST_RAD = 0.15  # twice the widest tracking bound
 NOTHING = float("-inf")
+JOINT_NAMES = [
+    "shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,13 +49,14 @@ class Violation:
 class Checker:
     """Feed everything in order of time; read `violations`."""
 
-    def __init__(self, period_s: float, inputs: dict[str, float], gripper_max_m: float):
-        self.period_s, self.inputs, self.gripper_max_m = period_s, inputs, gripper_max_m
+    def __init__(self, period_s: float, inputs: dict[str, float], gripper_max_m: float, credential: str):
+        self.period_s, self.inputs, self.gripper_max_m, self.credential = period_s, inputs, gripper_max_m, credential
         self.violations: list[Violation] = []
         self.setpoints = SetpointChecker(period_s, self.report)
+        self.followed = Followed(period_s, self.report)
+        self.controller = ControllerChecker(self.report)
         self.tokens: set[int] = set()
         self.arms = self.stops = 0
-        self.running = False
         self._reset()
 
     def _reset(self) -> None:
@@ -74,21 +82,24 @@ class Checker:
         self.recent: deque[np.ndarray] = deque(maxlen=8)
         self.speed_sum = 0.0
         self.sequence = -1
+        self.unsent = 0  # cycles in a row that sent nothing, armed
+        self.first_due = False  # the first set-point of an arming
+        self.rest_seen = True  # since the last stop, or told to be unknown
+        self.pendant = False  # it has taken control
+        self.ends_s = float("inf")  # of accepted way-points that end in motion
+        self.accepted_trace = ""  # of this arming's newest accepted chunk
+        self.stopped_trace: str | None = None  # what the last stop interrupted
         self.setpoints.cut()
+        self.followed.cut()
 
     def report(self, invariant: str, stamp_s: float, detail: str) -> None:
         """Something is broken."""
         self.violations.append(Violation(invariant, stamp_s, detail))
 
     # --- the process -----------------------------------------------------------------------------------------------
-    def guard_started(self, now_s: float) -> None:
+    def guard_started(self) -> None:
         """A new process: it may assume nothing."""
         self._reset()
-        self.running = True
-
-    def guard_gone(self, now_s: float) -> None:
-        """Killed, or ended."""
-        self.running = False
 
     def crashed(self, now_s: float, error: BaseException) -> None:
         """An exception left the guard."""
@@ -142,8 +153,6 @@ class Checker:
                 if message.credential == self.credential and not self.armed and message.mode in ASKED:
                     self.asked[ASKED[message.mode]] = self.asked.get(ASKED[message.mode], False) or self._rest(now_s)
 
-    credential = ""  # set by who knows it
-
     def feedback(self, measured: Feedback) -> None:
         """A measurement reached the guard."""
         self.measured = measured
@@ -176,6 +185,9 @@ class Checker:
         elif isinstance(message, Reply) and message.ok and message.message.startswith("armed"):
             if not (self.asked or self.armed):
                 self.report("I2", now_s, "armed without a verified request since the last stop")
+            shown = message.snapshot.get("trace_id")
+            if self.stopped_trace and shown != self.stopped_trace:
+                self.report("I2", now_s, f"armed, and shows {shown} as interrupted, not {self.stopped_trace}")
 
     def _accepted(self, now_s: float, commander: bool, chunk: Chunk) -> None:
         age_s = now_s - chunk.state_stamp_s
@@ -192,18 +204,20 @@ class Checker:
                 (chunk.state_seq <= self.last_chunk_seq, f"sequence {chunk.state_seq} after {self.last_chunk_seq}"),
                 (q.ndim != 2 or q.shape[1] != 6 or not np.isfinite(q).all(), "way-points not finite or of wrong shape"),
                 (chunk.source == "policy" and self.mode != "ARMED_AUTO", f"policy in {self.mode}"),
-                (self.last_state is not None and chunk.joint_names != self.joint_names, "joint names"),
+                (chunk.joint_names != JOINT_NAMES, "joint names"),
             )
             if bad
         ]
         for what in wrong:
             self.report("I3", now_s, f"chunk accepted: {what}")
         self.last_chunk_seq, self.source, self.accepted_s = chunk.state_seq, chunk.source, now_s
-        self.chunk_since_arming = True
-
-    joint_names = [
-        "shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint",
-    ]  # fmt: skip
+        self.chunk_since_arming, self.accepted_trace = True, chunk.trace_id
+        if wrong:
+            return
+        end_speed_rad_s = np.abs(q[-1] - q[-2]).max() / chunk.period_s if len(q) > 1 else 0.0
+        moves_on = end_speed_rad_s > MOTION_WANTED_RAD_S
+        self.ends_s = chunk.state_stamp_s + len(q) * chunk.period_s if moves_on else float("inf")
+        self.followed.accepted(chunk, self.last_state.seq, self.last_state.stamp_s + self.period_s)
 
     def gripper_written(self, now_s: float, width_m: float) -> None:
         """The guard wrote the gripper's outputs."""
@@ -226,9 +240,14 @@ class Checker:
             self._on_disarmed(now_s, state)
         elif armed:
             self._while_armed(now_s, state)
+        if not armed and not state.causes:
+            self.report("I2", now_s, "stopped, and the state names no cause")
         self.mode, self.token = state.mode, state.token
         if state.at_rest and not self._rest(now_s):
             self.report("I1", now_s, "rest is claimed but was not measured")
+        if state.at_rest and self.setpoints.speed_rad_s > REST_QD_RAD_S:
+            self.report("I1", now_s, f"rest is claimed, the arm is commanded at {self.setpoints.speed_rad_s:.3f} rad/s")
+        self._says_what_is(now_s, state, package)
         if package is None:
             self.setpoints.cut()
             self.halts = 0
@@ -243,15 +262,23 @@ class Checker:
         self.rest_seen = self.rest_seen or state.at_rest or state.mode == "REST_UNKNOWN"
         self.last_state = state
 
-    rest_seen = True
+    def _says_what_is(self, now_s: float, state: State, package: tuple | None) -> None:
+        """The state shows the measurement that reached the guard and the set-point that it sent."""
+        f = self.measured
+        if f is not None and (state.robot_mode != f.robot_mode or state.safety_mode != f.safety_mode):
+            self.report("I9", now_s, f"the state says robot mode {state.robot_mode}, safety mode {state.safety_mode}")
+        pairs = [] if f is None else [("q", state.q_rad, f.q_rad), ("qd", state.qd_rad_s, f.qd_rad_s)]
+        if package is not None and package[0] == Command.SERVO:
+            pairs.append(("q_commanded", state.q_commanded_rad, package[3]))
+        for name, said, was in pairs:
+            if said != was.tolist() and not np.array_equal(said, was, equal_nan=True):
+                self.report("I9", now_s, f"{name} of the state is not what was measured or sent")
 
     def _sent_nothing(self, now_s: float) -> None:
         """The line refuses: allowed for three packages in a row."""
         self.unsent += 1
         if self.unsent > 3:
             self.report("I5", now_s, "armed, but nothing goes out to the controller")
-
-    unsent = 0
 
     def _order(self, now_s: float, state: State) -> None:
         last = self.last_state
@@ -278,8 +305,10 @@ class Checker:
         self.commander_s = max(self.commander_s, now_s)
         self.lost_cycles = self.unsent = 0
         self.first_due = True
+        self.ends_s, self.accepted_trace = float("inf"), ""
         self.recent.clear()
         self.setpoints.cut()
+        self.followed.cut()
         if self.measured is not None:
             self.setpoints.rest_at(self.measured.q_target_rad)
 
@@ -289,14 +318,20 @@ class Checker:
             self.stops += 1
         if self._blind(now_s):
             self.silenced = "no usable feedback"
+        if self.mode != "ARMED_AUTO":  # a person has moved the arm: what was seen before does not count
+            self.beats = {name: beat for name, beat in self.beats.items() if beat[0] > self.last_state.stamp_s}
         self.armed, self.must_stop, self.rest_seen = False, "", False
+        self.stopped_trace = self.accepted_trace
         self.gripper = None
+        self.followed.cut()
 
     def _causes(self, now_s: float, mode: str, grace_s: float) -> list[str]:
         """What forbids this mode by the wires alone."""
         f, found = self.measured, []
         if f is None or now_s - self.news_s > FEEDBACK_LIMIT_S + grace_s:
             return ["feedback is old"]
+        if self.pendant:
+            found.append("the pendant has control")
         if f.safety_mode != 1 or f.robot_mode != 7 or f.freedrive:
             found.append(f"robot mode {f.robot_mode}, safety mode {f.safety_mode}")
         if not (np.isfinite(f.q_rad).all() and np.isfinite(f.qd_rad_s).all()):
@@ -330,6 +365,8 @@ class Checker:
             self.report("I5", now_s, "still armed: the commander is silent while the arm moves")
         if moving and self.source in STREAMING and now_s - self.accepted_s > SOURCE_LIMIT_S + 2 * self.period_s:
             self.report("I5", now_s, f"still armed: no chunk of {self.source} while the arm moves")
+        if now_s > self.ends_s + SOURCE_LIMIT_S + 2 * self.period_s:
+            self.report("I5", now_s, f"still armed: the way-points of {self.source} are used up, the last ones moving")
         if not self.has_commander and moving:
             self.report("I5", now_s, "still armed and moving without a commander")
         if len(self.recent) == self.recent.maxlen and self.measured is not None:
@@ -382,6 +419,7 @@ class Checker:
         known = sets.speed_known
         self.speed_sum = sets.speed_sum_rad_s if known else before
         self.recent.append(q)
+        self.followed.add(self.sequence, np.array([now_s]), q[None])
         if armed and not self.chunk_since_arming and sets.speed_rad_s > 1e-9:
             self.report("I2", now_s, "moves after arming without a chunk of this arming")
             self.chunk_since_arming = True
@@ -408,6 +446,7 @@ class Checker:
         if not self.armed or self.must_stop or not self.has_commander:
             self.report("I1", float(times_s[0]), "a block while not armed")
         self.setpoints.add_block(times_s, q_rad, self.mode)
+        self.followed.add(first_seq, times_s, q_rad)
         self.speed_sum = self.setpoints.speed_sum_rad_s
         self.recent.extend(q_rad[-self.recent.maxlen:])
         self.sequence = first_seq + len(q_rad) - 1
@@ -424,20 +463,3 @@ class Checker:
         """After a block: the newest measurement, and since when the measured joints have been still."""
         self.measured, self.still_since_s = newest, still_since_s
         self.controller_s, self.news_s = newest.controller_stamp_s, stamp_s
-
-    # --- at the controller -----------------------------------------------------------------------------------------
-    def tick(self, now_s: float, arrived: bool, alive: bool, target_speed_rad_s: float) -> None:
-        """One cycle that the controller ran: a heartbeat came, the program obeys, the target's speed."""
-        if alive:
-            self.orphan_ticks = 0
-            self.silent_ticks = 0 if arrived else self.silent_ticks + 1
-            if self.silent_ticks == HEARTBEAT_TICKS:
-                self.report("I1", now_s, "the program obeys 40 ms after the last heartbeat")
-            return
-        self.silent_ticks = -1  # when it obeys again, its first cycle may find what came meanwhile
-        self.orphan_ticks = self.orphan_ticks + 1 if target_speed_rad_s > REST_QD_RAD_S else 0
-        if self.orphan_ticks == 60:  # 3.1 rad/s at 8 rad/s2 takes 0.4 s
-            self.report("I1", now_s, "the controller's target still moves 0.48 s after its program ended")
-
-    first_due = False
-    orphan_ticks, silent_ticks = 0, -1

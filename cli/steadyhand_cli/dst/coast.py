@@ -32,7 +32,7 @@ def advance(world: World) -> int:
     """Cycles passed in one block; 0 when the next cycle must run by itself."""
     clock, guard = world.clock, world.host.guard
     k = clock.cycle
-    if guard is None or not guard.state.armed or clock.at(k) <= world.busy_until_s:
+    if guard is None or not guard.state.armed:
         return 0
     count = min(LONGEST, int((world.next_event_s - clock.at(k)) / clock.period_s) - BEFORE_EVENT)
     if count < SHORTEST or not _routine(world, guard):
@@ -60,6 +60,7 @@ def advance(world: World) -> int:
     guard._controller_stamp_s, guard._feedback_s = feedback.controller_stamp_s, feedback.stamp_s
     _host_memory(world, guard, times_s)
     world.checker.block(times_s, first_seq, q)
+    world.checker.controller.block(robot.inputs.heartbeat, robot.program.goal_rad)
     world.checker.feedback_block(robot.feedback(), guard.rest._since_s, guard.rest._last_s)
     clock.cycle, clock.now_s = k + count, clock.at(k + count)
     return count

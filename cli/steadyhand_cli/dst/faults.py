@@ -129,7 +129,7 @@ for _name, _direction in (("guard-controller", "up"), ("controller-guard", "down
 def _guard_killed(world, rng):
     if world.host.guard is None:
         return False
-    world.host.kill(world.clock.now_s)
+    world.host.kill()
     restart_s = world.clock.now_s + rng.uniform(0.1, 0.6)
     world.at(restart_s, lambda: _restart_guard(world))
     return True

@@ -53,8 +53,6 @@ class Host:
         self.frozen_until_s = float("-inf")
         self.jitter_s = 0.0  # of the next cycle
         self.ending = False
-        self.malformed = 0
-        self.crash: BaseException | None = None
         self._deadline_s = 0.0
         self._stops: deque[tuple[str, Any]] = deque()
         self._next_cycle_s = 0.0
@@ -69,16 +67,15 @@ class Host:
         self.clients, self.ending, self._stops = [], False, deque()
         self.states.clear()
         self._deadline_s, self.frozen_until_s = now_s, float("-inf")
-        self.checker.guard_started(now_s)
+        self.checker.guard_started()
 
-    def kill(self, now_s: float) -> None:
+    def kill(self) -> None:
         """The process is gone, with everything it knew."""
         if self.guard is not None:
             self.guard = None
             self.clients, self._stops = [], deque()
             self.states.clear()
             self.robot.close()
-            self.checker.guard_gone(now_s)
 
     def frozen(self, now_s: float) -> bool:
         """Whether the process is stopped by the system."""
@@ -102,6 +99,7 @@ class Host:
             self.checker.late(now_s, late_s)
             guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
         self.robot.sent = None
+        self.checker.pendant = self.robot.local
         before = self.robot.feedback()
         state = guard.cycle(now_s)
         if self.robot.feedback() is not before:
@@ -115,7 +113,7 @@ class Host:
         for client in self.clients:
             client.budget = PACKETS_PER_CLIENT_PER_CYCLE
         if self.ending and guard.settled:
-            self.kill(now_s)
+            self.kill()
 
     def _serve_backlog(self, now_s: float) -> None:
         stops, self._stops = list(self._stops), deque()
@@ -131,9 +129,8 @@ class Host:
         try:
             act(*arguments)
         except Exception as error:
-            self.crash = error
             self.checker.crashed(self.clock.now_s, error)
-            self.kill(self.clock.now_s)
+            self.kill()
 
     # --- connections -----------------------------------------------------------------------------------------------
     def connect(self, name: str, commander: bool, now_s: float) -> Client | None:
@@ -174,13 +171,10 @@ class Host:
             try:
                 message = decode(message)
             except ProtocolError:
-                self.malformed += 1
                 return
-        if client.hello is None and not isinstance(message, Hello):
-            self.malformed += 1
-        elif isinstance(message, Hello):
+        if isinstance(message, Hello):
             self._hello(client, message, now_s)
-        else:
+        elif client.hello is not None:
             self.checker.message(now_s, client, message)
             self.guard.handle(client, message, now_s)
             if self.guard is not None and self.guard.pending and self._next_cycle_s - now_s >= ADMISSION_S:

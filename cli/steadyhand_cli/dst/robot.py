@@ -69,7 +69,6 @@ class SimRobot:
         self.arrived_tick = -1  # tick that last found a new heartbeat
         self.outputs = 0  # digital, of the gripper
         self.sent: tuple | None = None  # what this cycle's `send` was given
-        self.stop_calls = self.gripper_writes = 0
         self._in_flight: list[tuple] = []
         self._down: deque[Feedback] = deque()
         self._feedback: Feedback | None = None
@@ -153,7 +152,6 @@ class SimRobot:
 
     def stop_program(self, now_s: float) -> None:
         """The dashboard's stop, a cycle or three later."""
-        self.stop_calls += 1
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._arming, self._upload_tick = Arming(ArmingPhase.FAILED, "stopped"), None
         self._stop_tick = self.tick_count + self.rng.randint(1, 3)
@@ -162,7 +160,6 @@ class SimRobot:
         """Write the outputs."""
         if not self.connected:
             return False
-        self.gripper_writes += 1
         self.outputs = gripper_outputs(width_m)
         return True
 

@@ -17,10 +17,15 @@ TOOL_MIN_M, TOOL_MAX_M = np.array([0.15, -0.55, 0.015]), np.array([0.85, 0.60, 0
 SLACK = 1e-6  # of rounding: a difference of third order divides rounding errors by the cube of the period
 TOOL_STRIDE = 8
 STOPPED = ("STOPPED", "REST_UNKNOWN")
-LIMITS = tuple(
-    (name, limit * (1 + SLACK)) for name, limit in (("velocity", QD_MAX), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX))
-)
+RECOVERING_RAD_S = 0.1
 
+
+def _limits(qd_max: np.ndarray) -> tuple[tuple[str, np.ndarray], ...]:
+    named = ("velocity", qd_max), ("acceleration", QDD_MAX), ("jerk", QDDD_MAX)
+    return tuple((name, limit * (1 + SLACK)) for name, limit in named)
+
+
+LIMITS, SLOW_LIMITS = _limits(QD_MAX), _limits(np.full(6, RECOVERING_RAD_S))
 _ALL = np.concatenate([Q_MAX_RAD, *(limit for _, limit in LIMITS)])
 
 _A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
@@ -68,7 +73,7 @@ class SetpointChecker:
 
     def add(self, now_s: float, q_rad: np.ndarray, mode: str) -> None:
         """One set-point (6,): `add_block` of one, at a third of its cost when all is well."""
-        if self._a is None or self._until_tool == 0:
+        if self._a is None or self._until_tool == 0 or mode == "RECOVERING":
             return self.add_block(np.array([now_s]), q_rad[None], mode)
         v = (q_rad - self._q) / self.period_s
         a = (v - self._v) / self.period_s
@@ -91,7 +96,7 @@ class SetpointChecker:
         v = self._difference(self._q, q_rad)
         a = self._difference(self._v, v)
         j = self._difference(self._a, a)
-        for (name, limit), values in zip(LIMITS, (v, a, j)):
+        for (name, limit), values in zip(SLOW_LIMITS if mode == "RECOVERING" else LIMITS, (v, a, j)):
             over = np.abs(values) > limit
             if over.any():
                 i, joint = np.argwhere(over)[0]

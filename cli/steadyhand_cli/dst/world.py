@@ -16,7 +16,7 @@ from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, Clock
 from steadyhand_cli.dst.host import CREDENTIAL, Client, Host
 from steadyhand_cli.dst.links import Link
 from steadyhand_cli.dst.mission import Mission
-from steadyhand_cli.dst.plant import TARGET_SPEED
+from steadyhand_cli.dst.plant import TARGET, TARGET_SPEED
 from steadyhand_cli.dst.robot import SimRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 
@@ -32,8 +32,7 @@ class World:
         self.seed, self.blocks = seed, blocks
         self.clock = Clock(ur5.SERVO_PERIOD_CB3_S)
         config = GuardConfig(inputs=INPUTS)
-        self.checker = Checker(self.clock.period_s, INPUTS, config.gripper_max_width_m)
-        self.checker.credential = CREDENTIAL
+        self.checker = Checker(self.clock.period_s, INPUTS, config.gripper_max_width_m, CREDENTIAL)
         self.robot = SimRobot(self.clock, cell.HOME_Q_RAD, self.rng("robot"))
         self.host = Host(self.clock, self.robot, self.checker, config, self.rng("host"), self._on_answer)
         self.robot.command_gripper = self._gripper(self.robot.command_gripper)
@@ -46,7 +45,6 @@ class World:
         self.injected: Counter[str] = Counter()
         self.fast = 0  # injections that struck above 0.1 rad/s
         self.block_cycles = 0
-        self.busy_until_s = float("-inf")  # a disturbance that shows nowhere else
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self._stalled_view: State | None = None
@@ -111,12 +109,17 @@ class World:
         k = robot.tick_count
         robot.tick()
         if k > robot.frozen_until:
-            program = robot.program
-            alive = program is not None and program.alive and robot.obeys
-            target_speed = 0.0 if alive else float(abs(robot.plant.x[TARGET_SPEED]).max())
-            self.checker.tick(now_s, robot.arrived_tick == k, alive, target_speed)
+            self._judge_controller(now_s, robot.arrived_tick == k)
         self._line_faults()
         clock.now_s = end_s
+
+    def _judge_controller(self, now_s: float, arrived: bool) -> None:
+        robot, program, x = self.robot, self.robot.program, self.robot.plant.x
+        obeys = program is not None and program.alive and robot.obeys
+        self.checker.controller.tick(
+            now_s, arrived, robot.inputs, program.token if obeys else None, program.goal_rad if obeys else None,
+            x[TARGET], float(abs(x[TARGET_SPEED]).max()),
+        )  # fmt: skip
 
     def _beats(self, now_s: float) -> None:
         """The heartbeats of all processes: routine, in every cycle."""

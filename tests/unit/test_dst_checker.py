@@ -1,0 +1,180 @@
+"""The simulator's judge at the guard's wires: a good course is silent, each lie or omission in a state is said."""
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from steadyhand import cell, ur5
+from steadyhand.guard_protocol import Arm, Chunk, Heartbeat, Reply, State, Stop, Verdict
+from steadyhand.protocols import Command, Feedback
+from steadyhand_cli.dst.checker import Checker
+
+DT_S, HOME = 0.008, np.array(cell.HOME_Q_RAD, dtype=float)
+SHELL = SimpleNamespace(commander=True)
+
+
+class Wire:
+    """The course of an honest guard, cycle by cycle; keyword arguments of `cycle` change what its state says."""
+
+    def __init__(self, mode="ARMED_AUTO"):
+        self.checker = Checker(DT_S, {"agent": 0.5}, 0.085, "secret")
+        self.k, self.armed_mode, self.mode, self.token, self.q = 0, mode, "STOPPED", 5, HOME.copy()
+        self.v = 0.0
+        self.checker.guard_started()
+        self.checker.commander_came(0.0)
+        for _ in range(20):
+            self.beat()
+            self.cycle()
+
+    @property
+    def now_s(self):
+        return 100.0 + DT_S * self.k
+
+    def beat(self):
+        self.checker.message(self.now_s, SHELL, Heartbeat("agent", True))
+
+    def arm(self):
+        self.checker.message(self.now_s, SHELL, Arm(ASK[self.armed_mode], "secret", "r"))
+        self.token += 1
+        self.cycle()  # the program with the new token starts
+        self.mode = self.armed_mode
+        self.cycle(at_rest=True)
+
+    def chunk(self, source="planner", count=8):
+        rows = HOME + 0.01 * np.outer(np.arange(1, count + 1), [1, 0, 0, 0, 0, 0])
+        stamp_s = self.checker.last_state.stamp_s
+        c = Chunk(self.token, self.k, stamp_s, f"c{self.k}", source, list(ur5.JOINT_NAMES), 0.1, rows.tolist())
+        self.checker.message(self.now_s, SHELL, c)
+        self.checker.answer(self.now_s, SHELL, Verdict(c.trace_id, True))
+        return c.trace_id
+
+    def stop(self):
+        self.checker.message(self.now_s, SHELL, Stop("operator"))
+        self.mode = "STOPPED"
+
+    def cycle(self, sends=True, speed_rad_s=0.0, pendant=False, **said):
+        """One cycle: measurement in, state and package out."""
+        self.checker.pendant = pendant
+        self.q = self.q + DT_S * speed_rad_s * np.eye(6)[0]
+        measured = Feedback(
+            self.now_s - 0.004, self.now_s - 0.004, HOME, np.zeros(6), HOME, np.zeros(6), 7, 1, True, 2, self.token,
+            self.k, 0, 0.05, 0.05, False,
+        )  # fmt: skip
+        self.checker.feedback(measured)
+        armed = self.mode != "STOPPED"
+        package = (Command.SERVO, self.token, self.k, self.q) if armed and sends else None
+        state = State(
+            self.now_s, self.k + 1, self.token, self.mode, HOME.tolist(), [0.0] * 6, self.q.tolist(), [0.0] * 6, 0.05,
+            0.05, False, [] if armed else ["stop_requested"], 7, 1, "", 0.0, {}, "",
+        )  # fmt: skip
+        self.checker.cycle(self.now_s, replace(state, **said), package)
+        self.k += 1
+
+    @property
+    def found(self):
+        return [v.detail for v in self.checker.violations]
+
+
+ASK = {"ARMED_AUTO": "auto", "ARMED_MANUAL": "manual", "RECOVERING": "recover"}
+
+
+@pytest.fixture
+def armed():
+    wire = Wire()
+    wire.arm()
+    return wire
+
+
+def test_an_honest_course_is_silent(armed):
+    trace = armed.chunk()
+    for _ in range(20):
+        armed.beat()
+        armed.cycle()
+    armed.stop()
+    for _ in range(20):
+        armed.beat()
+        armed.cycle()
+    armed.checker.answer(armed.now_s, SHELL, Reply("r", False, "refused"))
+    armed.checker.message(armed.now_s, SHELL, Arm("auto", "secret", "r"))
+    armed.checker.answer(armed.now_s, SHELL, Reply("r", True, "armed: ARMED_AUTO", [], {"trace_id": trace}))
+    armed.arm()
+    assert armed.found == []
+
+
+@pytest.mark.parametrize("wanted, said", [
+    ("q of the state", {"q_rad": (HOME + 1e-9).tolist()}), ("qd of the state", {"qd_rad_s": [1e-9] * 6}),
+    ("q_commanded of the state", {"q_commanded_rad": (HOME + 1e-9).tolist()}),
+    ("q of the state", {"q_rad": [float("nan")] * 6}), ("safety mode 2", {"safety_mode": 2}),
+    ("robot mode 5", {"robot_mode": 5}), ("the pendant has control", {"pendant": True}),
+])  # fmt: skip
+def test_a_state_that_shows_something_else_and_a_guard_that_overlooks_the_pendant(armed, wanted, said):
+    armed.beat()
+    armed.cycle(**said)
+    assert wanted in armed.found[0]
+
+
+def test_a_stop_names_its_cause(armed):
+    armed.stop()
+    armed.cycle(causes=[])
+    assert armed.found == ["stopped, and the state names no cause"]
+
+
+def test_rest_is_not_claimed_while_the_set_points_move(armed):
+    armed.chunk()
+    armed.cycle(speed_rad_s=0.004)
+    armed.cycle(at_rest=True)
+    assert armed.found == []
+    for speed_rad_s in (0.06, 0.12):
+        armed.cycle(speed_rad_s=speed_rad_s)
+    armed.cycle(at_rest=True)
+    assert any("rest is claimed, the arm is commanded" in detail for detail in armed.found)
+
+
+def test_what_a_stop_interrupted_is_shown(armed):
+    trace = armed.chunk()
+    armed.cycle()
+    armed.stop()
+    armed.cycle()
+    armed.checker.message(armed.now_s, SHELL, Arm("auto", "secret", "r"))
+    for shown in ({"trace_id": trace}, {}):
+        armed.checker.answer(armed.now_s, SHELL, Reply("r", True, "armed: ARMED_AUTO", [], shown))
+    assert armed.found == [f"armed, and shows None as interrupted, not {trace}"]
+
+
+def test_way_points_used_up_in_motion_are_a_stop_within_100_ms(armed):
+    armed.chunk(count=2)  # 0.2 s from the state before
+    armed.q = HOME + 0.02 * np.eye(6)[0]
+    armed.checker.setpoints.cut()
+    for _ in range(38):
+        armed.beat()
+        armed.cycle()
+    assert not any("used up" in detail for detail in armed.found)
+    for _ in range(3):
+        armed.cycle()
+    assert any("used up" in detail for detail in armed.found)
+
+
+@pytest.mark.parametrize("mode, silent", [("ARMED_MANUAL", True), ("ARMED_AUTO", False)])
+def test_after_a_person_moved_the_arm_each_input_must_be_heard_of_anew(mode, silent):
+    wire = Wire(mode)
+    wire.arm()
+    wire.beat()
+    wire.cycle()
+    wire.cycle()
+    wire.stop()
+    for _ in range(20):  # less than the input's limit
+        wire.cycle()
+    wire.armed_mode = "ARMED_AUTO"
+    wire.arm()
+    assert any("input agent is silent" in detail for detail in wire.found) is silent
+
+
+def test_recovering_is_slow():
+    for speed_rad_s, wrong in ((0.09, False), (0.11, True)):
+        wire = Wire("RECOVERING")
+        wire.arm()
+        wire.checker.setpoints.cut()
+        for _ in range(3):
+            wire.cycle(speed_rad_s=speed_rad_s)
+        assert any("velocity of joint 0" in detail for detail in wire.found) is wrong
