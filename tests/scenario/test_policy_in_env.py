@@ -7,7 +7,7 @@ pytest.importorskip("gymnasium")
 
 from steadyhand_policies import repository  # noqa: E402
 from steadyhand_policies.local_onnx import LocalOnnxPolicy  # noqa: E402
-from steadyhand_sim.envs.pick_place import EnvConfig, PickPlaceEnv  # noqa: E402
+from steadyhand_sim.envs.pick_place import PickPlaceEnv  # noqa: E402
 
 pytestmark = pytest.mark.sim
 SEEDS = (71, 72, 73)
@@ -18,8 +18,8 @@ def policy():
     return LocalOnnxPolicy(repository.policy_files()).open()
 
 
-def placed(policy, change=lambda actions, rng: actions, config=None):
-    env, count, refused = PickPlaceEnv(config), 0, 0
+def placed(policy, change=lambda actions, rng: actions):
+    env, count, refused = PickPlaceEnv(), 0, 0
     rng = np.random.default_rng(0)
     for seed in SEEDS:
         observation, info = env.reset(seed=seed)
@@ -42,4 +42,4 @@ def test_shuffled_outputs_place_nothing(policy):
     def shuffle(actions, rng):
         return actions[:, rng.permutation(actions.shape[1])]
 
-    assert placed(policy, shuffle, EnvConfig(time_limit_s=6.0))[0] == 0
+    assert placed(policy, shuffle)[0] == 0
