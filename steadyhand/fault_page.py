@@ -24,7 +24,7 @@ operator starts anew; L2 = the step failed, the same sub-goal by a different act
 OPEN = """
 ## Open
 - Nothing here has met a real controller: limits of detection on hardware are unknown.
-- `robot_local` is asked for over the dashboard once a second: on CB3 there is no such mode.
+- `robot_local` is asked for over the dashboard four times a second: on CB3 there is no such mode.
 - The report names a layer by what failed most often; it does not test components by itself.
 """
 

@@ -125,7 +125,7 @@ _GUARD_ROWS = (
            _OPERATOR + "test_what_the_robot_says_stops_under_its_own_name"),
     _guard("robot_reduced", "robot's safety mode", "next feedback (8 ms)",
            _OPERATOR + "test_every_safety_mode_but_normal_is_a_cause"),
-    _guard("robot_local", "dashboard of the controller", "next answer (1 s)",
+    _guard("robot_local", "dashboard of the controller", "next answer (asked every 250 ms)",
            "tests/process/test_guard_stop_sources.py::test_local_control_of_an_e_series_stops"),
     _guard("robot_unreachable", "driver's connections", "next cycle",
            _PROCESS + "test_an_unreachable_robot_is_said_and_not_fatal"),
