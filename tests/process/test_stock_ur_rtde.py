@@ -16,7 +16,7 @@ from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.realtime import ControllerServer
 from steadyhand_sim.urscript import Machine, State
 from steadyhand_sim.urscript.calls import called_names
-from tests.process.ur_process import ControllerProcess, wait_for
+from tests.support.emulated_controller import Controller, wait_for
 
 pytest.importorskip("rtde_control")
 pytestmark = pytest.mark.process
@@ -100,7 +100,7 @@ def test_what_it_cannot_run_is_refused_with_its_line_when_called(upload):
 
 @pytest.fixture(scope="module")
 def robot(generation):
-    with ControllerProcess(*(["--e-series"] if generation == "e_series" else [])) as process:
+    with Controller(*(["--e-series"] if generation == "e_series" else [])) as process:
         yield process
 
 

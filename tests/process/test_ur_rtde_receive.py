@@ -7,7 +7,7 @@ import pytest
 from steadyhand import cell
 from steadyhand_firmware_bridge.dashboard import DashboardClient
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from tests.process.ur_process import ControllerProcess, wait_for
+from tests.support.emulated_controller import Controller, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +19,7 @@ def generation(request):
 
 @pytest.fixture(scope="module")
 def robot(generation):
-    with ControllerProcess(*(["--e-series"] if generation == "e-series" else [])) as process:
+    with Controller(*(["--e-series"] if generation == "e-series" else [])) as process:
         yield process
 
 

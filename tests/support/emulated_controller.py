@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 from steadyhand.slot import current_slot
 
@@ -15,14 +16,24 @@ def host() -> str:
     return current_slot().robot_host
 
 
+def wait_for(condition, limit_s: float = 5.0):
+    """Poll until `condition()` is true; its value. Fails after the limit."""
+    deadline_s = time.monotonic() + limit_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline_s, "not reached within the limit"
+        time.sleep(0.002)
+    return value
+
+
 class Controller:
-    """The emulated controller as a process; `pendant` acts on it."""
+    """The emulated controller as a process; `pendant` acts on it. Ended by `end`, or at the end of a `with`."""
 
     def __init__(self, *arguments: str, at: str = ""):
         """`arguments` go to the process; `at` is its address instead of the slot's."""
+        self.host = at or host()
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", at or host(), *arguments],
+            [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", self.host, *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
         )  # fmt: skip
         line = self._line()
@@ -34,7 +45,14 @@ class Controller:
         except PermissionError:
             pass
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
     def pendant(self, command):
+        """One act of a person at the robot, or `state`; its answer."""
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         line = self._line()

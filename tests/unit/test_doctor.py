@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from steadyhand.slot import MAX_SLOT, current_slot
 from steadyhand_cli import doctor
 from steadyhand_cli.main import main
 
@@ -30,14 +31,14 @@ def test_a_missing_model_is_named(monkeypatch, tmp_path):
     assert levels(findings) == [doctor.MISSING] * 2 and "pick_place/1/model.onnx" in findings[0].what
 
 
-def test_a_taken_port_is_named(monkeypatch):
-    monkeypatch.setenv("STEADYHAND_SLOT", "39")
+def test_a_taken_port_is_named():
+    host = current_slot().robot_host
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.40", 30004))
+        taken.bind((host, 30004))
         taken.listen()
         (finding,) = doctor.check_ports()
-    assert finding.level == doctor.MISSING and "127.0.0.40:30004" in finding.what
+    assert finding.level == doctor.MISSING and f"{host}:30004" in finding.what
 
 
 @pytest.mark.parametrize("slot", ["-1", "x", "99999"])
@@ -79,8 +80,6 @@ def test_asking_for_realtime_leaves_the_scheduler_as_it_was(monkeypatch):
 
 
 def test_ports_are_those_of_the_slot(monkeypatch):
-    from steadyhand.slot import MAX_SLOT, current_slot
-
     monkeypatch.setenv("STEADYHAND_SLOT", str(MAX_SLOT))
     slot = current_slot()
     with socket.socket() as first, socket.socket() as last:
