@@ -6,11 +6,11 @@ import numpy as np
 from steadyhand import kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand_sim.currents import motor_currents
-from steadyhand_sim.ur_controller.plant import PlantCommand, PlantState
+from steadyhand_sim.ur_controller.plant import (
+    CLOSE_BIT, PREGRASP_BIT, VOLTAGE_FULL_SCALE_V, WIDTH_FULL_SCALE_M, PlantCommand, PlantState,
+)
 from steadyhand_sim.world import World
 
-CLOSE_BIT, PREGRASP_BIT = 1 << 0, 1 << 1  # standard digital outputs 0 and 1
-WIDTH_FULL_SCALE_M, VOLTAGE_FULL_SCALE_V = 0.1, 10.0
 FORCE_TIME_CONSTANT_S = 0.02  # low-pass of the force estimate
 DAMPING = 0.02
 

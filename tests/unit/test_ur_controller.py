@@ -4,9 +4,15 @@ import pytest
 
 from steadyhand import cell
 from steadyhand.errors import ConfigError
+from steadyhand_sim.ur_controller import frames
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
+from steadyhand_sim.ur_controller.derived import Tool
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
-from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode, safety_status_bits
+from steadyhand_sim.ur_controller.modes import (
+    RobotMode, RuntimeState, SafetyMode, robot_status_bits, safety_status_bits,
+)
+from steadyhand_sim.ur_controller.motion import Setpoint
+from steadyhand_sim.ur_controller.plant import PlantState
 from steadyhand_sim.ur_controller.rtde_fields import OUTPUTS, TYPES, apply_inputs
 
 MOVE = "def move():\n  q = get_actual_joint_positions()\n  q[0] = q[0] + 1.0\n  movej(q, a=1.4, v=1.05)\nend\n"
@@ -178,6 +184,18 @@ def test_emergency_stop_ends_without_power(robot):
     until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
 
 
+def test_an_emergency_stop_released_while_braking_ends_without_power_too(robot):
+    robot.start_program(SPEED)
+    until(robot, lambda: speed(robot) > 0.7)
+    robot.emergency_stop()
+    robot.step()
+    assert speed(robot) > 0.0
+    robot.release_emergency_stop()
+    for _ in range(50):
+        robot.step()
+        assert robot.robot_mode is RobotMode.POWER_OFF
+
+
 def test_power_off_while_moving_ends_the_program(robot):
     robot.start_program(SPEED)
     until(robot, lambda: speed(robot) > 0.5)
@@ -195,12 +213,20 @@ def test_a_motion_commanded_in_the_cycle_of_a_stop_waits(robot):
     assert robot.runtime_state is RuntimeState.PAUSED
 
 
-def test_nothing_of_a_program_that_powered_down_is_left_for_the_next(robot):
-    robot.start_program("def p():\n  powerdown()\n  movej([0.0,-1.0,1.0,-1.0,-1.0,0.0])\nend\n")
-    robot.step()
-    assert robot.robot_mode is RobotMode.POWER_OFF and stopped(robot)
-    robot.brake_release()
-    until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
+@pytest.mark.parametrize("ending", ["powers down", "stopped while paused"])
+def test_nothing_of_a_program_is_left_for_the_next(robot, ending):
+    if ending == "powers down":
+        robot.start_program("def p():\n  powerdown()\n  movej([0.0,-1.0,1.0,-1.0,-1.0,0.0])\nend\n")
+        robot.step()
+        assert robot.robot_mode is RobotMode.POWER_OFF and stopped(robot)
+        robot.brake_release()
+        until(robot, lambda: robot.robot_mode is RobotMode.RUNNING)
+    else:
+        robot.start_program(MOVE)
+        until(robot, lambda: speed(robot) > 0.5)
+        robot.pause_program()
+        until(robot, lambda: robot.runtime_state is RuntimeState.PAUSED)
+        robot.stop_program()
     q = robot.target.q_rad.copy()
     robot.start_program("def idle():\n  while True:\n    sync()\n  end\nend\n")
     robot.step()
@@ -375,6 +401,21 @@ def test_the_tool_is_shown_where_the_joints_put_it(robot):
         shown = np.array(OUTPUTS[f"{which}_TCP_speed"][1](robot))
         assert np.linalg.norm(shown[:3]) > 0.1
         assert (after - before)[:3] / 0.008 == pytest.approx(shown[:3], abs=0.02)
+
+
+def test_the_tool_s_actual_values_are_measured_and_its_target_values_commanded():
+    commanded = Setpoint(cell.HOME_Q_RAD + 0.1, np.full(6, 0.2), np.zeros(6))
+    measured = PlantState(np.array(cell.HOME_Q_RAD), np.zeros(6), np.zeros(6))
+    tool = Tool(commanded, measured, np.zeros(6))
+    assert (tool.actual_speed == 0.0).all() and np.linalg.norm(tool.target_speed[:3]) > 0.01
+    assert tool.actual_pose == pytest.approx(frames.forward(cell.HOME_Q_RAD, np.zeros(6)))
+    assert tool.target_pose == pytest.approx(frames.forward(cell.HOME_Q_RAD + 0.1, np.zeros(6)))
+
+
+def test_robot_status_bits():
+    assert robot_status_bits(RobotMode.RUNNING, RuntimeState.PLAYING) == 0b11
+    assert robot_status_bits(RobotMode.IDLE, RuntimeState.STOPPED, freedrive_pressed=True) == 0b101
+    assert robot_status_bits(RobotMode.POWER_OFF, RuntimeState.PAUSED) == 0
 
 
 def test_safety_bits():

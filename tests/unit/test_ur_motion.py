@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from steadyhand import cell
+from steadyhand import cell, kinematics
 from steadyhand_sim.ur_controller import frames
 from steadyhand_sim.ur_controller.motion import Brake, Hold, JointMove, Servo, Setpoint, Speed
 from steadyhand_sim.ur_controller.motion_linear import LinearMove, LinearSpeed, stop_linear
@@ -37,6 +37,22 @@ def test_brake_leads_with_the_fastest_axis_and_falls_in_the_first_cycle():
     # v^2 / 2a of the leading axis
     assert track[-1].q_rad[0] - Q0[0] == pytest.approx(1.0 / 8.0)
     assert not track[-1].moving
+
+
+@pytest.mark.parametrize("motion", [
+    lambda now: Brake(now, 4.0), lambda now: Speed([0.4, 0, 0, 0, 0, -0.2], 2.0), lambda now: Servo(Q0 + 0.2, 0.1, 300),
+    lambda now: JointMove(now, Q0 + 0.3, 1.4, 1.05), lambda now: LinearSpeed([0, 0, 0.1, 0, 0, 0], 1.2, TCP),
+])  # fmt: skip
+def test_velocity_and_acceleration_are_the_derivatives_of_what_is_commanded(motion):
+    """The plant is fed forward with them; a wrong sign would brake forwards."""
+    now = moving([0.2, -0.1, 0, 0, 0, 0.1])
+    track = run(motion(now), now, 30, dt_s=0.002)[:-1]
+    q, qd, qdd = (np.array([getattr(p, name) for p in track]) for name in ("q_rad", "qd_rad_s", "qdd_rad_s2"))
+    assert np.diff(q, axis=0) / 0.002 == pytest.approx((qd[1:] + qd[:-1]) / 2, abs=5e-4)
+    change = np.diff(qd, axis=0) / 0.002
+    # at either end of the cycle, or anywhere between
+    low, high = np.minimum(qdd[1:], qdd[:-1]) - 0.05, np.maximum(qdd[1:], qdd[:-1]) + 0.05
+    assert ((low <= change) & (change <= high)).all()
 
 
 def test_brake_from_rest_is_done_at_once():
@@ -139,6 +155,20 @@ def test_linear_move_is_straight():
     assert np.abs(off).max() < 1e-5
     assert points[-1] == pytest.approx(goal[:3], abs=1e-5)
     assert np.linalg.norm(np.diff(points, axis=0), axis=1).max() <= 0.25 * DT * 1.01
+
+
+def test_linear_move_turns_with_the_way_it_has_gone():
+    start, turn_rad = frames.transform(frames.forward(Q0, TCP)), np.array([0.1, 0.2, -0.15])
+    goal = start.copy()
+    goal[:3, :3] = frames.transform([0, 0, 0, *turn_rad])[:3, :3] @ start[:3, :3]
+    goal[:3, 3] += [0.05, 0.0, 0.0]
+    move = LinearMove(Setpoint.at_rest(Q0), frames.pose_vector(goal), 1.2, 0.25, 0.0, TCP)
+    for p in run(move, Setpoint.at_rest(Q0)):
+        pose = frames.transform(frames.forward(p.q_rad, TCP))
+        gone = (pose[0, 3] - start[0, 3]) / 0.05
+        turned_rad = kinematics.rotation_vector(pose[:3, :3] @ start[:3, :3].T)
+        assert turned_rad == pytest.approx(gone * turn_rad, abs=1e-3)
+    assert gone == pytest.approx(1.0, abs=1e-3)
 
 
 def test_linear_move_out_of_reach_is_an_error():

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from steadyhand import cell, ur5
-from steadyhand_sim.ur_controller.plant import PlantCommand, PlantState
+from steadyhand_sim.ur_controller.plant import (
+    CLOSE_BIT, PREGRASP_BIT, VOLTAGE_FULL_SCALE_V, WIDTH_FULL_SCALE_M, PlantCommand, PlantState,
+)
 
-WIDTH_FULL_SCALE_M = 0.100  # analog input: 0..10 V over 0..100 mm
+FINGER_SPEED_M_S = 0.15  # of the opening, both fingers together
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class KinematicPlant:
         """What the encoders show."""
         return PlantState(
             self.q_rad + self.offset_rad, self.qd_rad_s.copy(), 0.2 * self._qdd,
-            (10.0 * self.width_m / WIDTH_FULL_SCALE_M, 0.0),
+            (VOLTAGE_FULL_SCALE_V * self.width_m / WIDTH_FULL_SCALE_M, 0.0),
         )  # fmt: skip
 
     def step(self, command: PlantCommand, dt_s: float) -> PlantState:
@@ -79,5 +81,6 @@ class KinematicPlant:
         return self.state()
 
     def _grip(self, outputs: int, dt_s: float) -> None:
-        goal = 0.0 if outputs & 1 else (cell.GRIPPER_PREGRASP_M if outputs & 2 else cell.GRIPPER_OPEN_M)
-        self.width_m += float(np.clip(goal - self.width_m, -0.15 * dt_s, 0.15 * dt_s))
+        goal = cell.GRIPPER_PREGRASP_M if outputs & PREGRASP_BIT else cell.GRIPPER_OPEN_M
+        change = (0.0 if outputs & CLOSE_BIT else goal) - self.width_m
+        self.width_m += float(np.clip(change, -FINGER_SPEED_M_S * dt_s, FINGER_SPEED_M_S * dt_s))

@@ -12,6 +12,10 @@ import numpy as np
 
 from steadyhand import ur5
 
+# the cell's gripper at the controller's terminals
+CLOSE_BIT, PREGRASP_BIT = 1 << 0, 1 << 1  # standard digital outputs 0 and 1; 0 has precedence
+WIDTH_FULL_SCALE_M, VOLTAGE_FULL_SCALE_V = 0.1, 10.0  # analog input 0
+
 
 @dataclass(frozen=True)
 class PlantCommand:
@@ -31,7 +35,7 @@ class PlantState:
     q_rad: np.ndarray  # (6,) encoders
     qd_rad_s: np.ndarray  # (6,)
     current_a: np.ndarray  # (6,) motor currents
-    analog_inputs_v: tuple[float, float] = (0.0, 0.0)  # [0] = gripper width, 0..10 V over 0..100 mm
+    analog_inputs_v: tuple[float, float] = (0.0, 0.0)  # [0] = gripper width
     digital_inputs: int = 0  # bit n = standard digital input n
     tcp_force_n: np.ndarray = field(default_factory=lambda: np.zeros(ur5.DOF))  # (6,) estimate at the TCP, `base`
 
