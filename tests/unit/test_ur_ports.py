@@ -8,6 +8,7 @@ from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 from steadyhand_sim.ur_controller.controller import ControllerConfig
 from steadyhand_sim.ur_controller.modes import RuntimeState, SafetyMode
+from steadyhand_sim.ur_controller.net import MAX_CLIENTS, MAX_OUTGOING, Net
 from steadyhand_sim.ur_controller.script_server import MAX_PROGRAM, ScriptFramer
 from tests.ur_bench import HOST, Bench, closed_by_peer, receive
 
@@ -146,9 +147,26 @@ def test_a_client_that_does_not_read_loses_packages_and_nothing_else(bench):
     assert good.running
 
 
-def test_port_taken_is_a_clear_error(bench):
-    from steadyhand_sim.ur_controller.net import Net
+def test_answers_to_a_client_that_does_not_read_are_bounded(bench):
+    bench.socket_to(bench.server.dashboard_port)
+    bench.pump_until(lambda: bench.server.net.connections)
+    (connection,) = bench.server.net.connections
+    assert not all(connection.send(bytes(65536)) for _ in range(200))
+    assert bench.server.net.counters["dropped_packages"] == 1 and len(connection._outgoing) <= MAX_OUTGOING
 
+
+def test_clients_of_a_port_are_bounded(bench):
+    counters, peers = bench.server.net.counters, []
+    for n in range(MAX_CLIENTS + 1):
+        peers.append(bench.socket_to(bench.server.rtde_port))
+        bench.pump_until(lambda: counters["accepted"] + counters["refused"] > n)
+    assert (counters["accepted"], counters["refused"]) == (MAX_CLIENTS, 1)
+    peers[0].close()
+    bench.pump_until(lambda: len(bench.server.net.connections) < MAX_CLIENTS)
+    bench.connect_client(client(bench))
+
+
+def test_port_taken_is_a_clear_error(bench):
     with pytest.raises(RobotError, match=f"{bench.server.rtde_port} of {HOST} is taken"):
         Net().listen(HOST, bench.server.rtde_port, lambda c: None)
     with pytest.raises(RobotError, match="203.0.113.1 cannot be opened"):  # an address for documentation: never ours
