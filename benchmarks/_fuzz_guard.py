@@ -1,4 +1,4 @@
-"""What `fuzz` throws at the guard: the core in this process (virtual time, each input judged by the gate), and a real process.
+"""What `fuzz` throws at the guard: the core in this process (virtual time, each input judged), and a real process.
 
 Both check after every input (core) or state (process) that no commanded joint has moved and no gripper been written,
 and prove at intervals with a valid chunk that the gate was armed and the mutated base was right.
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,8 @@ class Outcome(Counter):
 
 def valid_chunk(state: State, joint: int, trace_id: str, way_rad: float = 0.03) -> Chunk:
     """A slow way of one joint from the commanded state, with a gentle end."""
-    q = np.array(state.q_commanded_rad) + np.outer(way_rad * (1 - np.cos(np.pi * np.arange(1, 9) / 8)) / 2, np.eye(ur5.DOF)[joint])
+    way = way_rad * (1 - np.cos(np.pi * np.arange(1, 9) / 8)) / 2
+    q = np.array(state.q_commanded_rad) + np.outer(way, np.eye(ur5.DOF)[joint])
     return Chunk(state.token, state.seq, state.stamp_s, trace_id, "planner", list(ur5.JOINT_NAMES), 0.05, q.tolist())
 
 
@@ -52,7 +54,9 @@ class CoreTarget:
         self.robot = FakeRobot(DT_S)
         tokens = itertools.count(int(self.rng.integers(1, 2**30)), 7919)
         self.answers: list = []
-        self.guard = Guard(self.robot, GuardConfig(), CREDENTIAL, lambda: next(tokens), lambda c, m: self.answers.append(m), self.now_s)
+        self.guard = Guard(
+            self.robot, GuardConfig(), CREDENTIAL, lambda: next(tokens), lambda c, m: self.answers.append(m), self.now_s
+        )
         self.robot.open(self.now_s)
         self.guard.commander_changed("shell", self.now_s)
         self.old_tokens: list[int] = []
@@ -88,10 +92,11 @@ class CoreTarget:
                 self.guard.admit(self.now_s + DT_S, self.now_s)
 
     def prove(self) -> None:
-        """A valid chunk is accepted and moves the arm: what is refused in between is refused by a working, armed gate."""
+        """A valid chunk is accepted and moves the arm: what is refused in between meets a working, armed gate."""
         before = np.array(self.state.q_commanded_rad)
         self.cycle(DT_S)
-        self.offer(encode(valid_chunk(self.state, int(self.rng.integers(ur5.DOF)), "proof", 0.03 * self._sign)), "shell")
+        chunk = valid_chunk(self.state, int(self.rng.integers(ur5.DOF)), "proof", 0.03 * self._sign)
+        self.offer(encode(chunk), "shell")
         self._sign = -self._sign
         assert self.answers[-1].accepted, self.answers[-1]
         for _ in range(160):
@@ -152,8 +157,11 @@ class ProcessTarget:
         config = self.folder / "guard.yaml"
         config.write_text('{"shell_timeout_s": 2.0, "command_timeout_s": 2.0, "chunk_age_s": 0.5}')
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        command = [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "fake", "--config", str(config)]
-        self.process = subprocess.Popen([*command, "--socket-dir", str(self.folder / "s")], stdout=subprocess.PIPE, text=True, env=env)
+        command = [
+            sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "fake", "--config", str(config),
+            "--socket-dir", str(self.folder / "s"),
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
         common.await_ready(self.process)
         self.client = GuardClient("commander", commander=True, folder=self.folder / "s")
         self.client.connect()
@@ -207,7 +215,8 @@ class ProcessTarget:
                 time.sleep(0.001)
         before, self.sign = self.q, -self.sign
         moved_s = time.monotonic() + 0.6
-        self.until(lambda: time.monotonic() > moved_s and self.client.state.at_rest and self.client.state.plan_left_s <= 0.0)
+        self.until(lambda: time.monotonic() > moved_s)
+        self.until(lambda: self.client.state.at_rest and self.client.state.plan_left_s <= 0.0)
         self.q = np.array(self.client.state.q_commanded_rad)
         assert np.abs(self.q - before).max() > 0.01
         self.watching = True
@@ -249,7 +258,7 @@ class ProcessTarget:
         return self.outcome
 
     def _settle(self) -> None:
-        """Whatever is queued is worked off, then one more proof; then noise on the stop socket stops and moves nothing."""
+        """Whatever is queued is worked off, then one more proof, and a second of watching; the guard's own counters."""
         self.prove()
         end_s = time.monotonic() + 1.0
         while time.monotonic() < end_s:
@@ -281,6 +290,7 @@ class ProcessTarget:
             self.process.kill()
             self.process.wait(5.0)
         self.process.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def pick_sender(rng: np.random.Generator, target: ProcessTarget, strangers_only: bool = False) -> GuardClient:

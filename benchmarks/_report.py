@@ -1,4 +1,4 @@
-"""Writes `docs/figures.md` from `benchmarks/results/*.json`: `python -m benchmarks._report`. Nothing is typed by hand."""
+"""Writes `docs/figures.md` from `benchmarks/results/*.json`: `python -m benchmarks._report`. No figure is typed."""
 from __future__ import annotations
 
 import json
@@ -26,8 +26,8 @@ def page() -> str:
     parts = [
         "# Figures",
         "",
-        "Written by `python -m benchmarks._report` from `benchmarks/results/`; a test keeps the two in step. Stopping and "
-        "control were measured against an emulated controller, the main job in a simulated cell: nothing here was "
+        "Written by `python -m benchmarks._report` from `benchmarks/results/`; a test keeps the two in step. Stopping "
+        "and control were measured against an emulated controller, the main job in a simulated cell: nothing here was "
         "measured on a robot. `make bench` measures anew, to `out/bench/`.",
     ]
     for path in sorted(RESULTS.glob("*.json")):

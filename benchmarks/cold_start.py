@@ -2,7 +2,8 @@
 
 `graph_armed_s`: from starting the processes of the launch file to the guard's reply that it is armed (Triton included).
 `agent_first_action_ms`: from starting a new Python process that does what the agent does before its first action
-(imports, model with its contract, first observation) to a finite action within its contract's range. The page cache is warm.
+(imports, model with its contract, first observation) to a finite action within its contract's range. The page cache is
+warm.
 """
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ def machine() -> str:
 def commit() -> str:
     """Commit of the checkout, with `+` when tracked files differ from it."""
     try:
-        head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, timeout=10)
+        command = ["git", "rev-parse", "--short=12", "HEAD"]
+        head = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10)
         dirty = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, timeout=10).returncode
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"

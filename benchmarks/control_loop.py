@@ -114,7 +114,7 @@ def _measure(sched: str, loaded: bool, seconds: float) -> dict:
 
 
 def _controller() -> subprocess.Popen:
-    """The emulated controller; a real one would not be starved by this machine's load, so it asks for SCHED_FIFO too."""
+    """The emulated controller; a real one is not starved by this machine's load, so it asks for SCHED_FIFO too."""
     child = subprocess.Popen(
         [sys.executable, "-m", "steadyhand_sim.ur_controller", "--host", current_slot().robot_host],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

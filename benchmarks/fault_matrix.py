@@ -100,7 +100,8 @@ def metrics(done: dict[tuple[str, str], dict]) -> dict:
     """Figures over the cells that have been run."""
     records = list(done.values())
     limits = {name: row.expect for name, row in TABLE.items()}
-    moving = [r for r in records if r["disarmed"] and (r["speed_rad_s"] or 0.0) > 0.05 and r["decelerate_s"] is not None]
+    stopped = [r for r in records if r["disarmed"] and r["decelerate_s"] is not None]
+    moving = [r for r in stopped if (r["speed_rad_s"] or 0.0) > 0.05]
     critical = {n for n, e in limits.items() if e.kind is Kind.STOP and e.within_s == MOTION_CRITICAL_S}
     in_60 = [r["decelerate_s"] for r in moving if r["injection"] in critical]
     return {

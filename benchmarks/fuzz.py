@@ -60,8 +60,8 @@ def summary(lines: list[dict]) -> dict:
         return sum(ways[way].get(name, 0) for way in among)
     return {
         "messages": total_of("messages"), "crashes": total_of("crashes"), "motions": total_of("motions"),
-        "mutations": total_of("mutations"), "mutations_armed": total_of("mutations", ARMED), "proofs": total_of("proofs"),
-        "ways": ways,
+        "mutations": total_of("mutations"), "mutations_armed": total_of("mutations", ARMED),
+        "proofs": total_of("proofs"), "ways": ways,
     }
 
 

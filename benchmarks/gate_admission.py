@@ -7,8 +7,8 @@ Workspace and table are left out: they belong to another cell. No1 and No3 carry
 lost two samples of four (gaps of 8 and 24 ms in turn), so the nominal cycle overstates their accelerations up to
 threefold, against the gate. Runs sampled at exactly 8 ms are also checked by differences of q_target.
 The fast No3 and No6 with its abrupt cuts are reported apart: refusing those is right.
-`chunks_refused`: share of chunks refused in closed loop in the simulated cell, of the undisturbed demonstrator and of the
-shipped policy together (`--episodes` of each, new scenes). Beside it the generator in `_policy_chunks`, and, with
+`chunks_refused`: share of chunks refused in closed loop in the simulated cell, of the undisturbed demonstrator and of
+the shipped policy together (`--episodes` of each, new scenes). Beside it the generator in `_policy_chunks`, and, with
 `--training FILE.npz`, the demonstrations that the training recorded, whose executed actions are disturbed on purpose.
 The limits were fixed and published before (docs/limits.md).
 """
@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> None:
         model = repository.policy_files().model
         for name, actor in (("demonstrator", Actor()), ("policy", Actor(model))):
             episodes = run_episodes(actor, list(range(FIRST_SEED, FIRST_SEED + args.episodes)))
-            chunks[name] = recorded(f"{name}, {args.episodes} episodes", [e.chunks for e in episodes], policy_io.PERIOD_S)
+            source = f"{name}, {args.episodes} episodes"
+            chunks[name] = recorded(source, [e.chunks for e in episodes], policy_io.PERIOD_S)
         if args.training:
             chunks["training"] = training(args.training)
         gc.enable()
@@ -167,7 +168,8 @@ def generated(moves: int, seed: int) -> dict:
 def training(path: Path) -> dict:
     """The demonstrations of a training run: one file, its `episode` array tells them apart."""
     with np.load(path) as file:
-        arrays, period_s = {name: file[name] for name in file.files if name not in ("period_s", "observation")}, file["period_s"]
+        arrays = {name: file[name] for name in file.files if name not in ("period_s", "observation")}
+        period_s = file["period_s"]
     numbers = np.unique(arrays["episode"])
     split = [{k: v[arrays["episode"] == n] for k, v in arrays.items() if k != "episode"} for n in numbers]
     return recorded(f"{path.name}, {len(numbers)} episodes", split, float(period_s))

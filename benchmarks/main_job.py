@@ -38,13 +38,16 @@ def run(args: argparse.Namespace) -> None:
             except SteadyhandError as error:  # a run that cannot start counts as one that placed nothing
                 summary = {"cubes_placed": 0, "cubes_attempted": args.cubes, "violations": [], "error": str(error)}
             done[seed] = {
-                "seed": seed, "wall_s": time.monotonic() - start, "load_before": load, "commit": common.commit(), **summary
+                "seed": seed, "wall_s": time.monotonic() - start, "load_before": load, "commit": common.commit(),
+                **summary,
             }
             _kept.append(log, done[seed])
             said = summary.get("problems", summary.get("error", ""))
-            print(f"seed {seed}: {summary['cubes_placed']}/{args.cubes} in {done[seed]['wall_s']:.0f} s {said}", flush=True)
+            placed = f"{summary['cubes_placed']}/{args.cubes}"
+            print(f"seed {seed}: {placed} in {done[seed]['wall_s']:.0f} s {said}", flush=True)
     runs = [done[s] for s in range(args.first_seed, args.first_seed + args.runs) if s in done]
-    load = f"the graph itself; 1-minute load before a run up to {max((r.get('load_before', 0) for r in runs), default=0):.1f}"
+    busiest = max((r.get("load_before", 0.0) for r in runs), default=0.0)
+    load = f"the graph itself; 1-minute load before a run up to {busiest:.1f}"
     path = common.write("main_job", len(runs), load, _scheduler(runs), metrics(runs))
     print(path.read_text())
 

@@ -1,9 +1,10 @@
 """`mtbf`: mean operating time between operator interventions, with L1 to L3 and without, under the same faults.
 
-Virtual time on the kinematic cell; strikes of `steadyhand_sim.mission_faults`, the same per seed in both arms. A mission
-clears a tray of five. Arm `recovering` is the executor as shipped; arm `control` is the same with the first failed step
+Virtual time on the kinematic cell; strikes of `steadyhand_sim.mission_faults`, the same per seed in both arms. A
+mission clears a tray of five. Arm `recovering` is the executor as shipped; arm `control` is the same with the first failed step
 ending the mission. Failure: any end but "tray cleared, all five in the box", or no end within `MISSION_LIMIT_S`; then
-the operator sets everything right, which does not count as operation. The control arm runs the first seeds of the other.
+the operator sets everything right, which does not count as operation. The control arm runs the first seeds of the
+other.
 `ratio_low` is the smaller lower bound of two 95 % intervals: bootstrap over missions, and two Poisson rates. It says
 nothing about a real cell's times: its faults are rarer. Missions done are kept, so that a long run can go on.
 """
@@ -73,7 +74,9 @@ def mtbf_s(missions: list[dict]) -> float:
 
 def poisson_low(treated: list[dict], control: list[dict], confidence: float = 0.95) -> float:
     """Lower bound of the ratio of two Poisson rates (conditional exact, Przyborowski and Wilenski 1940)."""
-    (n_t, t_t), (n_c, t_c) = ((sum(m["failed"] for m in a), sum(m["operating_s"] for m in a)) for a in (treated, control))
+    (n_t, t_t), (n_c, t_c) = (
+        (sum(m["failed"] for m in arm), sum(m["operating_s"] for m in arm)) for arm in (treated, control)
+    )
     share_low = stats.beta.ppf((1 - confidence) / 2, n_c, n_t + 1)  # of the failures that are the control's
     return float(share_low / (1 - share_low) * t_t / t_c)
 
@@ -100,8 +103,10 @@ def summary(treated: list[dict], control: list[dict]) -> dict:
     for name, missions in (("recovering", treated), ("control", control)):
         failed = [m for m in missions if m["failed"]]
         arms[name] = {
-            "missions": len(missions), "failures": len(failed), "operating_h": round(sum(m["operating_s"] for m in missions) / 3600, 3),
-            "mtbf_s": round(mtbf_s(missions), 1), "placed_per_failure": round(sum(m["placed"] for m in missions) / max(len(failed), 1), 2),
+            "missions": len(missions), "failures": len(failed),
+            "operating_h": round(sum(m["operating_s"] for m in missions) / 3600, 3),
+            "mtbf_s": round(mtbf_s(missions), 1),
+            "placed_per_failure": round(sum(m["placed"] for m in missions) / max(len(failed), 1), 2),
             "codes": dict(Counter(m["code"] for m in missions)),
             "struck": dict(Counter(s for m in missions for s in m["struck"])),
             "near_failures": dict(Counter(s for m in failed for s in m["at_failure"])),
@@ -124,7 +129,8 @@ def _missions(arm: str, seeds: range, workers: int) -> Iterator[dict]:
 
 
 def run(args: argparse.Namespace) -> None:
-    kept, done = Kept("mtbf-missions", identity(mission_faults, kinematic_cell, sys.modules[__name__]), args.fresh), {arm: [] for arm in ARMS}
+    mark = identity(mission_faults, kinematic_cell, sys.modules[__name__])
+    kept, done = Kept("mtbf-missions", mark, args.fresh), {arm: [] for arm in ARMS}
     for m in kept.lines:
         if m["seed"] == len(done[m["arm"]]):
             done[m["arm"]].append(m)
@@ -137,7 +143,8 @@ def run(args: argparse.Namespace) -> None:
             failures += m["failed"]
             kept.add(m)
             if len(missions) % 50 == 0:
-                print(f"{arm}: {len(missions)} missions, {failures} failures, MTBF {mtbf_s(missions):.0f} s", flush=True)
+                said = f"{len(missions)} missions, {failures} failures, MTBF {mtbf_s(missions):.0f} s"
+                print(f"{arm}: {said}", flush=True)
             if failures >= args.failures or time.monotonic() > end_s:
                 break
     metrics = summary(done["recovering"], done["control"])

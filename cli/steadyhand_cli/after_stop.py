@@ -50,10 +50,10 @@ def _home(args: argparse.Namespace) -> int:
 
 
 def drive(session: ManualSession, legs: list, config: go_home.HomeConfig = go_home.HomeConfig()) -> None:
-    """Follow planned legs to rest at their end. Raises RobotError when the guard disarms, keeps refusing or falls silent.
+    """Follow planned legs to rest at their end. RobotError when the guard disarms, keeps refusing or falls silent.
 
-    When the arm is not where the path wants it (this process was held up, and the plan in force braked meanwhile), it is
-    brought to rest and the way is planned anew from there.
+    When the arm is not where the path wants it (this process was held up, and the plan in force braked meanwhile), it
+    is brought to rest and the way is planned anew from there.
     """
     sent_s, refused, detail, braking, planned = float("-inf"), 0, "", None, 1
     heard_s = time.monotonic()
@@ -106,7 +106,9 @@ def held(state: RobotState) -> str:
         return "the gripper's width is not known"
     if state.gripper_commanded_m >= skills.GRASP_WIDTH_MIN_M:
         return f"the gripper is not closed, {width}"
-    return f"an object is held, {width}" if skills.grasp_verified(state.gripper_width_m, True) else f"closed on nothing known, {width}"
+    if skills.grasp_verified(state.gripper_width_m, True):
+        return f"an object is held, {width}"
+    return f"closed on nothing known, {width}"
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -115,7 +117,8 @@ def _release(args: argparse.Namespace) -> int:
         if not state.at_rest:
             raise RobotError("the arm is not at rest: stop it first")
         height = _tool_height_m(state)
-        print(f"{held(state)}; the tool is {height * 1e3:.0f} mm above the table: what is held will fall so far", flush=True)
+        above = f"the tool is {height * 1e3:.0f} mm above the table: what is held will fall so far"
+        print(f"{held(state)}; {above}", flush=True)
         if not args.yes and not _confirmed("open the gripper? [y/N] "):
             print("not released")
             return 1

@@ -67,7 +67,8 @@ def read(path: Path) -> Recording:
             "record it again, or mend it with `mcap recover`"
         ) from error
     if len(rows[ACTUAL]) < 10:
-        raise ConfigError(f"bag {folder}: {len(rows[ACTUAL])} usable messages on {ACTUAL}, at least 10 are needed; refused: {refused}")
+        usable = f"{len(rows[ACTUAL])} usable messages on {ACTUAL}"
+        raise ConfigError(f"bag {folder}: {usable}, at least 10 are needed; refused: {refused}")
     for topic, found in rows.items():
         if len(found) >= 10 and not np.median(np.diff([row[0] for row in found])) > 0:
             raise ConfigError(f"bag {folder}: the stamps of {topic} do not advance: record it with a running clock")

@@ -82,7 +82,8 @@ def check_packages(hardware: bool) -> list[Finding]:
         else:
             findings.append(Finding(OK, f"{group} packages as pinned"))
     if {"onnxruntime", "onnxruntime-gpu"} <= {d.metadata["Name"] for d in importlib.metadata.distributions()}:
-        findings.append(Finding(MISSING, "onnxruntime and onnxruntime-gpu share one folder", "uninstall both, install one"))
+        both = "onnxruntime and onnxruntime-gpu share one folder"
+        findings.append(Finding(MISSING, both, "uninstall both, install one"))
     if not hardware and sys.version_info[:2] == (3, 12):
         remedy = "pip builds it with g++ (about 10 minutes), or run the simulator under 3.11"
         findings.append(Finding(NOTE, "PyBullet has no wheel for Python 3.12", remedy))
@@ -109,7 +110,8 @@ def check_models() -> list[Finding]:
         wanted = [folder / "config.pbtxt", folder / "1/model.onnx", folder / "1/contract.json"]
         gone = [str(p.relative_to(ROOT)) for p in wanted if not p.is_file()]
         if gone:
-            findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", "git checkout, or train it: docs/policies.md, docs/perception.md"))
+            remedy = "git checkout, or train it: docs/policies.md, docs/perception.md"
+            findings.append(Finding(MISSING, f"model {model}: {', '.join(gone)}", remedy))
         else:
             findings.append(Finding(OK, f"model {model}"))
     return findings
@@ -157,7 +159,7 @@ def findings(hardware: bool) -> list[Finding]:
     for check in checks:
         try:
             lines += check()
-        except Exception as error:  # a broken environment breaks its own metadata in many ways; the others are still asked
+        except Exception as error:  # a broken environment has broken metadata of many kinds; the other checks go on
             lines.append(Finding(MISSING, f"a check fell over: {type(error).__name__}: {error}", "mend what it names"))
     return lines
 

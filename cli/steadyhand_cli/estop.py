@@ -1,4 +1,4 @@
-"""`steadyhand estop keyboard | serial | gpio`: a stop plug-in as a process that only speaks to the guard's stop socket."""
+"""`steadyhand estop keyboard | serial | gpio`: a stop plug-in as a process that speaks to the stop socket only."""
 from __future__ import annotations
 
 import argparse

@@ -13,10 +13,10 @@ from steadyhand.guard_protocol import State
 ARMED = ("ARMED_AUTO", "ARMED_MANUAL", "RECOVERING")
 REST_QD_RAD_S = 0.01  # design: at rest
 STOP_LIMIT_S = 1.0  # longest braking at the arm's limits (0.5 s) and its settling, doubled
-# Without feedback rest cannot be measured: then the guard has this long to measure it or to say REST_UNKNOWN (design, I6).
+# Without feedback rest cannot be measured: then the guard has this long to measure it or to say REST_UNKNOWN (I6).
 BLIND, BLIND_LIMIT_S = ("feedback_lost", "robot_unreachable"), 2.1
-# A stop in the middle of an acceleration ends that acceleration within the jerk limit first: 8 rad/s2 at 300 rad/s3 take
-# 27 ms, in which the speed still rises a little. After that the sum over the joints falls (one joint may gain).
+# A stop in the middle of an acceleration ends that acceleration within the jerk limit first: 8 rad/s2 at 300 rad/s3
+# take 27 ms, in which the speed still rises a little. After that the sum over the joints falls (one joint may gain).
 ONSET_S, ONSET_RISE_RAD_S = 0.05, 0.3
 SPEED_RISE_RAD_S = 0.05
 STILL_RAD = 1e-4  # commanded joints after the stop

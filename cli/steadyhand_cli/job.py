@@ -120,7 +120,7 @@ class _Job:
         for name, parameters in self.config.sim_faults:
             self.score_client.fault(name, **dict(parameters))
         self.times["armed_s"] = time.monotonic() - start
-        self._faults_before = len(self.session.faults)  # what was missing while the graph came up is no fault of the job
+        self._faults_before = len(self.session.faults)  # what was missing while the graph came up is none of the job's
         job_start = time.monotonic()
         self._phase("clearing the tray")
         self._run_goal(stop_after=self._stop_after())
@@ -181,7 +181,7 @@ class _Job:
         self.watcher.monitor.allow_motion(False)
 
     def _send_goal(self) -> Goal:
-        """A goal that runs. The agent hears of the arming a few states later than we do and says NOT_ARMED until then."""
+        """A goal that runs. The agent hears of the arming a few states after us, and says NOT_ARMED until then."""
         deadline = time.monotonic() + 2.0
         while True:
             goal = self.session.send_goal("clear_tray")
@@ -243,7 +243,8 @@ class _Job:
         while not condition():
             self._tick()
             if time.monotonic() > deadline:
-                raise RobotError(f"waited {timeout_s:.0f} s for {what}; see the logs in {self.slot.out_dir / 'run/log'}")
+                logs = self.slot.out_dir / "run/log"
+                raise RobotError(f"waited {timeout_s:.0f} s for {what}; see the logs in {logs}")
 
     def _summary(self, score: dict, pids: dict, at_rest: bool) -> dict:
         statistics = merge_statistics([json.loads(g.result.statistics_json or "{}") for g in self.goals if g.result])

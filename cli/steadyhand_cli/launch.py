@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         signal.signal(signum, lambda *_: stopping.append(True))
     try:
         supervisor.start()
-        print(f"started {', '.join(supervisor.pids())}; logs in {os.path.relpath(current_slot().out_dir / 'log')}", flush=True)
+        logs = os.path.relpath(current_slot().out_dir / "log")
+        print(f"started {', '.join(supervisor.pids())}; logs in {logs}", flush=True)
         while not stopping:
             supervisor.poll(time.monotonic())
             time.sleep(0.05)

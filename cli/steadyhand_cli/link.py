@@ -1,4 +1,4 @@
-"""`steadyhand link`: an operator is in control. Its heartbeat reaches the guard; 500 ms of silence stop the arm (S1)."""
+"""`steadyhand link`: an operator is in control. Its beats reach the guard; 500 ms of silence stop the arm (S1)."""
 from __future__ import annotations
 
 import argparse

@@ -21,8 +21,8 @@ COMMANDS = {
     "step": ("steadyhand_cli.step", "single-step of a task: on, off, next"),
     "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
-    "replay": ("steadyhand_cli.replay", "run a recorded ROS 2 bag of a UR5 through estimator, gate and fault detection"),
-    "dst": ("steadyhand_cli.dst.command", "deterministic simulation testing: the guard in virtual time against every fault"),
+    "replay": ("steadyhand_cli.replay", "a recorded ROS 2 bag of a UR5 through estimator, gate and contact detection"),
+    "dst": ("steadyhand_cli.dst.command", "deterministic simulation: the guard in virtual time against every fault"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
 }
 

@@ -61,7 +61,8 @@ def _status(args: argparse.Namespace) -> int:
         print(json.dumps({k: getattr(state, k) for k in State.__dataclass_fields__}, indent=2))
         return 0
     print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}")
-    print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, gripper {state.gripper_width_m * 1e3:.1f} mm")
+    gripper = f"gripper {state.gripper_width_m * 1e3:.1f} mm"
+    print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, {gripper}")
     for cause in state.causes:
         print(f"  cause: {cause}")
     return 0

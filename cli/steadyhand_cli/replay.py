@@ -27,7 +27,8 @@ MOVING_RAD_S = 0.01
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("bag", type=Path, help="folder of a ROS 2 bag (MCAP) with /joint_states, and /target_joint_states for the gate")
+    bag_help = f"folder of a ROS 2 bag (MCAP) with {bag.ACTUAL}, and {bag.TARGET} for the gate"
+    parser.add_argument("bag", type=Path, help=bag_help)
     parser.add_argument("--json", type=Path, help="where the JSON goes (out/replay/<name>.json)")
 
 
@@ -124,7 +125,10 @@ def judge_setpoints(q_rad: np.ndarray, qd_rad_s: np.ndarray, period_s: float) ->
     before = q_rad[:1] - qd_rad_s[:1] * period_s * np.array([[3.0], [2.0], [1.0]])
     path = np.vstack([before, before[-1:] + np.cumsum(qd_rad_s * period_s, axis=0)])
     differences = setpoint_differences(path, period_s)
-    allowed = {Reason.VELOCITY: limits.qd_max_rad_s, Reason.ACCELERATION: limits.qdd_max_rad_s2, Reason.JERK: limits.qddd_max_rad_s3}
+    allowed = {
+        Reason.VELOCITY: limits.qd_max_rad_s, Reason.ACCELERATION: limits.qdd_max_rad_s2,
+        Reason.JERK: limits.qddd_max_rad_s3,
+    }
     refused = {reason.value: np.abs(values) > allowed[reason] for reason, values in differences.items()}
     refused[Reason.POSITION.value] = (q_rad < limits.q_min_rad) | (q_rad > limits.q_max_rad)
     by_sample = {name: over.any(axis=1) for name, over in refused.items()}
@@ -159,8 +163,10 @@ def show(console: Console, report: dict) -> None:
     """The report as tables."""
     e = report["estimator"]
     console.print(
-        f"{report['samples']} samples over {report['duration_s']:.1f} s; refused messages: {report['refused_messages'] or 'none'}\n"
-        f"estimator: {e['outliers']} outliers, mean NIS {e['nis_mean']:.1f} for {e['degrees_of_freedom']} degrees of freedom, "
+        f"{report['samples']} samples over {report['duration_s']:.1f} s; "
+        f"refused messages: {report['refused_messages'] or 'none'}\n"
+        f"estimator: {e['outliers']} outliers, "
+        f"mean NIS {e['nis_mean']:.1f} for {e['degrees_of_freedom']} degrees of freedom, "
         f"{e['rejected']} rejected, {e['restarts']} starts",
         highlight=False,
     )
@@ -175,14 +181,16 @@ def show(console: Console, report: dict) -> None:
     console.print(table)
     gate = report["gate"]
     console.print(
-        f"gate: would have refused {gate['refused']} of {gate['moving_samples']} moving samples ({gate['refused_share']:.2%})", highlight=False
+        f"gate: would have refused {gate['refused']} of {gate['moving_samples']} moving samples "
+        f"({gate['refused_share']:.2%})", highlight=False,
     )
     for name, count in gate["reasons"].items():
         console.print(f"  {name}: {count}, first {gate['first'][name]}", highlight=False)
     seen = report["contacts"]["seen"]
-    console.print(f"contacts: {len(seen)} (blind for {report['contacts']['blind_s']:.1f} s after abrupt targets)", highlight=False)
+    blind = f"blind for {report['contacts']['blind_s']:.1f} s after abrupt targets"
+    console.print(f"contacts: {len(seen)} ({blind})", highlight=False)
     for c in seen:
         console.print(
-            f"  {c['start_s']:.2f} to {c['end_s']:.2f} s on {c['joint']}: {c['peak_a']:+.2f} A beyond the model, threshold {c['threshold_a']:.2f}",
-            highlight=False,
+            f"  {c['start_s']:.2f} to {c['end_s']:.2f} s on {c['joint']}: "
+            f"{c['peak_a']:+.2f} A beyond the model, threshold {c['threshold_a']:.2f}", highlight=False,
         )

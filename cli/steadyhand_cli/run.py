@@ -91,16 +91,17 @@ def print_summary(console: Console, summary: dict) -> None:
     table = Table(title="Clear the tray (simulated cell, emulated controller)", show_header=False)
     table.add_row("cubes in the box", f"{summary['cubes_placed']} of {summary['cubes_attempted']}")
     table.add_row("results", ", ".join(summary["results"]))
-    table.add_row("time", f"armed after {times.get('armed_s', 0):.1f} s, job {times.get('job_s', 0):.1f} s, {summary['cycle_time_s']:.1f} s a cube")
+    armed, job = times.get("armed_s", 0), times.get("job_s", 0)
+    table.add_row("time", f"armed after {armed:.1f} s, job {job:.1f} s, {summary['cycle_time_s']:.1f} s a cube")
     latency = policy.get("policy_latency_ms", {})
-    table.add_row(
-        "policy calls",
-        f"{policy.get('policy_calls', 0)}: p50 {latency.get('p50', 0):.2f}, p99 {latency.get('p99', 0):.2f}, max {latency.get('max', 0):.2f} ms",
-    )
+    said = ", ".join(f"{k} {latency.get(k, 0):.2f}" for k in ("p50", "p99", "max"))
+    table.add_row("policy calls", f"{policy.get('policy_calls', 0)}: {said} ms")
     served = policy.get("served_by", {})
     table.add_row("served by", ", ".join(f"{k} {v}" for k, v in served.items()) or "nobody")
     if stop:
-        table.add_row("operator stop", f"at {stop['speed_before_rad_s']:.2f} rad/s, at rest after {stop['rest_after_s'] or float('nan'):.2f} s, re-armed: {stop['rearmed']}")
+        rest = f"at rest after {stop['rest_after_s'] or float('nan'):.2f} s"
+        moving = f"at {stop['speed_before_rad_s']:.2f} rad/s"
+        table.add_row("operator stop", f"{moving}, {rest}, re-armed: {stop['rearmed']}")
     table.add_row("guard", f"{summary['scheduler']}, {summary['stops']} stops, {summary['armings']} armings")
     refused = {k: v for k, v in summary["guard_counters"].items() if k.startswith("refused") and v}
     table.add_row("refused", ", ".join(f"{k} {v}" for k, v in refused.items()) or "nothing")
@@ -109,11 +110,10 @@ def print_summary(console: Console, summary: dict) -> None:
     for violation in summary["violations"][:5]:
         table.add_row("", f"{violation['invariant']} at {violation['stamp_s']:.3f}: {violation['detail']}")
     died = summary["processes"]["died"]
-    table.add_row("processes", f"{len(summary['processes']['pids'])} started, {', '.join(died) + ' died' if died else 'none died'}")
+    ended = f"{', '.join(died)} died" if died else "none died"
+    table.add_row("processes", f"{len(summary['processes']['pids'])} started, {ended}")
     console.print(table)
     if summary["ok"]:
         console.print("[bold green]OK[/bold green]: every cube is in the box and no invariant was broken")
     else:
         console.print("[bold red]NOT OK[/bold red]: " + "; ".join(summary["problems"]))
-
-

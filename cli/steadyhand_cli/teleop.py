@@ -1,4 +1,4 @@
-"""`steadyhand teleop | takeover`: a person moves the arm from the keyboard, in command of a manual arming of its own."""
+"""`steadyhand teleop | takeover`: a person moves the arm by keyboard, in command of a manual arming of its own."""
 from __future__ import annotations
 
 import argparse

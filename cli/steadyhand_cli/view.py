@@ -16,7 +16,9 @@ RECORD_HZ = 5.0
 GIF_FRAMES = 240  # at most: a GIF must stay a few megabytes
 GIF_FPS = 10
 STRIP_FRAMES = 8
-VIEW = CameraConfig(width=360, height=270, eye_m=(1.35, 0.75, 0.85), look_at_m=(0.35, 0.02, 0.15), vertical_fov_deg=42.0)
+VIEW = CameraConfig(
+    width=360, height=270, eye_m=(1.35, 0.75, 0.85), look_at_m=(0.35, 0.02, 0.15), vertical_fov_deg=42.0
+)
 
 
 class Recorder:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: names and options, results that survive a kill at any moment, processes that do not start."""
+"""What the benchmarks share: names and options, results that survive a kill, processes that do not start."""
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -66,7 +66,9 @@ def test_a_run_goes_on_with_its_own_results_only(monkeypatch, tmp_path):
     assert Kept("x", "one", True).lines == []
 
 
-@pytest.mark.parametrize(("code", "said"), [("input()", "nothing within"), ("print('no port')", "no port"), ("", "and ended")])
+@pytest.mark.parametrize(("code", "said"), [
+    ("input()", "nothing within"), ("print('no port')", "no port"), ("", "and ended"),
+])
 def test_a_process_that_does_not_start_is_said_and_ended(code, said):
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:

@@ -74,7 +74,8 @@ def test_asking_for_realtime_leaves_the_scheduler_as_it_was(monkeypatch):
     asked = []
     monkeypatch.setattr(doctor.os, "sched_getscheduler", lambda pid: doctor.os.SCHED_RR)
     monkeypatch.setattr(doctor.os, "sched_getparam", lambda pid: doctor.os.sched_param(7))
-    monkeypatch.setattr(doctor.os, "sched_setscheduler", lambda pid, policy, p: asked.append((policy, p.sched_priority)))
+    note = lambda pid, policy, p: asked.append((policy, p.sched_priority))  # noqa: E731
+    monkeypatch.setattr(doctor.os, "sched_setscheduler", note)
     assert levels(doctor.check_realtime()) == [doctor.OK]
     assert asked == [(doctor.os.SCHED_FIFO, 1), (doctor.os.SCHED_RR, 7)]
 

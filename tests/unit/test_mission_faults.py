@@ -7,7 +7,8 @@ from steadyhand_sim.kinematic_cell import KinematicCell, scatter
 from steadyhand_sim.mission_faults import KINDS, Injector, Strike, schedule
 
 HANDLES = (
-    "friction", "camera_on", "policy", "policy_delay_s", "refuse", "refuse_policy", "gripper_moves", "guard_on", "ghosts"
+    "friction", "camera_on", "policy", "policy_delay_s", "refuse", "refuse_policy", "gripper_moves", "guard_on",
+    "ghosts",
 )
 
 

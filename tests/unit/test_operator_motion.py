@@ -25,7 +25,8 @@ class Keyboard:
 @pytest.fixture(params=["home", "teleop"])
 def loop(request):
     """A loop over a session."""
-    return {"home": lambda s: after_stop.drive(s, []), "teleop": lambda s: Teleop(s, Keyboard(), None).run()}[request.param]
+    loops = {"home": lambda s: after_stop.drive(s, []), "teleop": lambda s: Teleop(s, Keyboard(), None).run()}
+    return loops[request.param]
 
 
 def test_a_guard_that_has_gone_is_said(loop):

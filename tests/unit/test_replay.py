@@ -71,8 +71,10 @@ def test_a_gap_starts_the_estimator_anew(recording):
 
 
 def test_without_currents_in_contact_nothing_is_seen(recording):
-    quiet = bag.JointRecording(*(getattr(recording.actual, n)[:180] for n in ("time_s", "q_rad", "qd_rad_s", "current_a")))
-    target = bag.JointRecording(*(getattr(recording.target, n)[:180] for n in ("time_s", "q_rad", "qd_rad_s", "current_a")))
+    quiet, target = (
+        bag.JointRecording(*(getattr(r, n)[:180] for n in ("time_s", "q_rad", "qd_rad_s", "current_a")))
+        for r in (recording.actual, recording.target)
+    )
     assert replay.analyse(bag.Recording(quiet, target, {}))["contacts"]["seen"] == []
 
 

@@ -167,7 +167,9 @@ def test_pauses_double_up_to_their_limit(opened, monkeypatch):
     assert pauses == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0]
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "http://", "x", "http://a b/", "http://x:99999/", "http://x\r\nHost: y/", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", [
+    "ftp://x/", "http://", "x", "http://a b/", "http://x:99999/", "http://x\r\nHost: y/", "file:///etc/passwd",
+])
 def test_a_wrong_address_is_refused_by_name(url):
     with pytest.raises(ConfigError, match="webhook.url"):
         WebhookConfig(url)
