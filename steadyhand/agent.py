@@ -109,11 +109,7 @@ class Agent:
         try:
             self._step(inputs)
         except Exception as error:  # the last line of defence of a pure function: whatever it was, nothing may move on
-            self._raise("internal_error", inputs.now_s, f"{type(error).__name__}: {error}")
-            self._stop = f"agent: internal error: {type(error).__name__}"
-            self._chunk = None
-            if self._goal is not None:
-                self._end(Code.INTERNAL, f"{type(error).__name__}: {error}; see the log and the trace", inputs.now_s)
+            self._end_broken(f"{type(error).__name__}: {error}", inputs.now_s)
         return Decision(
             self._chunk, self._grip, self._request, self._feedback(inputs.estimate), tuple(self._results),
             tuple(self._faults), self._stop, self._report, tuple(self._records),
@@ -166,6 +162,9 @@ class Agent:
             self._result(Result(goal.goal_id, Code.NOT_ARMED, message, at_rest), inputs.now_s)
         else:
             state = self._state
+            if state.token != self._token:  # a new arming: no plan of before is in force, the guard's clock may be another
+                self._last_sent_s = -math.inf
+                self._standing.clear()
             self._goal, self._token, self._ending = goal, state.token, None
             if len(self._used_points) >= planner.RELEASE_POINTS:
                 self._used_points.clear()
@@ -190,6 +189,18 @@ class Agent:
         idle = stamp_s - self._last_sent_s > PLAN_ENDED_S
         self._ending = _Ending(code, message, now_s, -math.inf if idle else math.inf)
         self._drop_commands(stamp_s)
+
+    def _end_broken(self, error: str, now_s: float) -> None:
+        """An error inside: ask for a stop and end the goal, within the limit of rest even when each step fails anew."""
+        self._raise("internal_error", now_s, error)
+        self._stop, self._chunk = f"agent: internal error: {error}", None
+        if self._goal is None:
+            return
+        since_s = self._ending.since_s if self._ending is not None else now_s
+        self._end(Code.INTERNAL, f"{error}; see the log and the trace", now_s)
+        self._ending.since_s = since_s
+        if now_s - since_s > self.config.rest_limit_s:
+            self._conclude(False, now_s)
 
     def _await_rest(self, inputs: Inputs, new: bool) -> None:
         """Rest counts when nothing can move any more: disarmed, or the plan in force replaced by braking."""
@@ -311,8 +322,11 @@ class Agent:
         executor, state = self._executor, self._state
         if self._single_step.may_run(executor.run.phase):
             motion = executor.tick(state, inputs.estimate)
-            if executor.finished or not self._single_step.waits_before(executor.run.phase):
-                return self._apply(motion, inputs)
+            if executor.finished:
+                return  # the goal ends now, and its end brakes by itself
+            if not self._single_step.waits_before(executor.run.phase):
+                self._apply(motion, inputs)
+                return
         # the operator has not said "next": stand, with nothing of the phase begun and its clock stopped
         executor.restart_phase(state)
         self._pending = self._gripper = None
@@ -321,7 +335,6 @@ class Agent:
             self._send_brake(state)
         else:
             self._brake = None
-        return None
 
     def _apply(self, motion: Motion, inputs: Inputs) -> None:
         state = self._state
@@ -481,8 +494,8 @@ class Agent:
     def _evidence(self, inputs: Inputs) -> diagnosis.Evidence:
         executor = self._executor
         return diagnosis.Evidence(
-            self._state, inputs.estimate, self.counters - self._counters_before, executor.run.placed, executor.attempted,
-            self._goal.task, self._goal.goal_id, (self.latencies_s() * 1e3)[-1000:],
+            self._state, inputs.estimate, self.counters - self._counters_before,
+            executor.run.placed, executor.attempted, self._goal.task, self._goal.goal_id, (self.latencies_s() * 1e3)[-1000:],
         )
 
     def _raise(self, name: str, stamp_s: float, detail: str = "") -> None:

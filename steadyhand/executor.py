@@ -196,9 +196,13 @@ class Executor:
         run, waited = self.run, state.stamp_s - self.run.entered_s
         if estimate is not None and estimate.mode is EstimateMode.NOMINAL:
             run.seen.add(estimate.observation_id)
-        if len(run.seen) < 3:  # older ones may show the arm in the way
+        blind = estimate is None or estimate.mode is EstimateMode.LOST
+        if blind or len(run.seen) < 3:  # older ones may show the arm in the way
+            run.empty_since_s = None  # a blind camera sees no empty tray
             if waited > self.config.observe_deadline_s:
-                self._finish(Code.PERCEPTION_LOST, f"no usable estimate within {waited:.1f} s: check camera and perception")
+                self._finish(
+                    Code.PERCEPTION_LOST, f"no usable estimate within {waited:.1f} s: check camera and perception"
+                )
             return None
         if self.max_objects and run.placed >= self.max_objects:
             self._finish(Code.OK, f"{run.placed} objects placed, as asked")
@@ -267,7 +271,7 @@ class Executor:
         resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass the width of a grasp
         run.last_width_m = state.gripper_width_m
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
-        if run.steady >= 3 and elapsed >= 0.3 and run.path.over(state.stamp_s):
+        if run.steady >= 3 and elapsed >= 0.3 and run.path is not None and run.path.over(state.stamp_s):
             run.place = planner.plan_place(estimate, self.used_points)
             self._enter(Phase.LIFT, state)
         return motion
@@ -348,9 +352,11 @@ class Executor:
             run.seen, run.empty_since_s = set(), None
 
     def restart_phase(self, state: RobotState) -> None:
-        """Begin the present phase anew, as if it had just been entered: nothing of it is under way, its time starts now."""
+        """Begin the present phase anew: nothing of it is under way, its time starts now; the fingers stay watched."""
         if not self.finished:
+            steady = self.run.steady
             self._enter(self.run.phase, state)
+            self.run.steady = steady
 
     def _finish(self, code: Code, message: str) -> None:
         self.run.phase, self.run.code, self.run.message, self.run.path = Phase.DONE, code, message, None

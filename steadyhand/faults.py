@@ -39,7 +39,6 @@ class FaultRow:
 
 
 _AGENT = "tests/scenario/test_agent.py::"
-_PROPERTY = "tests/property/test_agent_states.py::"
 _SCENARIO = "tests/scenario/test_clear_tray.py::"
 _ESTIMATOR = "tests/unit/test_estimator.py::"
 
@@ -65,7 +64,8 @@ _ROWS = (
              _SCENARIO + "test_slipping_grasps_are_retried_differently"),
     FaultRow("grasp_lost", "executor", Level.L2, "open, back off, re-perceive", "3 states in a row without width",
              _SCENARIO + "test_an_object_lost_on_the_way_is_found_again"),
-    FaultRow("release_unverified", "executor", Level.L2, "back off upwards, then another release point", "1.5 s",
+    FaultRow("release_unverified", "executor", Level.L2,
+             "back off upwards, then another release point; re-perceive when the width says neither held nor free", "1.5 s",
              _SCENARIO + "test_a_gripper_that_does_not_open_is_not_counted_as_placed"),
     FaultRow("target_lost", "executor", Level.L2, "back off, re-perceive", "1.5 s unmeasured during the approach",
              _SCENARIO + "test_an_object_taken_away_is_not_chased"),

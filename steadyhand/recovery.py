@@ -26,10 +26,10 @@ PICKING: dict[str, tuple[Recovery, ...]] = {
     "chunks_refused": (_R.FROM_ABOVE, _R.OTHER_YAW, _R.OTHER_OBJECT),
     "policy_unavailable": (_R.FROM_ABOVE, _R.REPERCEIVE),
     "path_infeasible": (_R.OTHER_OBJECT, _R.REPERCEIVE),
+    "release_unverified": (_R.REPERCEIVE, _R.OTHER_OBJECT),  # neither held nor measured free: look where it is
 }
 CARRYING: dict[str, tuple[Recovery, ...]] = {
     "step_deadline": (_R.FROM_ABOVE, _R.OTHER_POINT),
-    "grasp_lost": (_R.REPERCEIVE,),
     "release_unverified": (_R.OTHER_POINT, _R.FROM_ABOVE),
     "chunks_refused": (_R.FROM_ABOVE, _R.OTHER_POINT),
     "policy_unavailable": (_R.FROM_ABOVE, _R.OTHER_POINT),

@@ -144,6 +144,31 @@ def test_an_exception_inside_asks_for_a_stop(monkeypatch):
     assert c.agent.counters["fault_internal_error"] == 1
 
 
+def test_an_exception_in_every_step_still_ends_the_goal_once(monkeypatch):
+    c = reach("place")
+    monkeypatch.setattr(c.agent, "_await_rest", lambda *a: 1 / 0)
+    start_s = c.now_s
+    c.step(cancels=("a",))
+    result = c.run(5.0)
+    assert (result.code, result.at_rest) == (Code.INTERNAL, False)
+    assert 1.9 < c.now_s - start_s < 2.2 and c.mode is Mode.STOPPED
+    c.run(1.0, until_result=False)
+    assert len(c.results) == 1
+
+
+def test_a_guard_whose_clock_began_anew_is_known_to_rest():
+    c = reach("place")
+    c.stop()
+    c.run(3.0)
+    c.now_s -= 90.0  # the guard's machine was started again
+    c.still_since_s = c.next_image_s = c.now_s
+    c.rearm()
+    c.run(1.0, until_result=False)
+    c.step(goals=(Goal("b", "clear_tray"),), cancels=("b",))
+    result = c.results[-1] if c.results[-1].goal_id == "b" else c.run(3.0)
+    assert (result.goal_id, result.code, result.at_rest) == ("b", Code.CANCELLED, True)
+
+
 def test_late_and_foreign_replies_are_dropped_and_counted():
     c = reach("pick")
     c.policy_delay_s = 10.0  # nothing comes by itself

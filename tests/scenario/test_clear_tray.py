@@ -1,8 +1,11 @@
 """The agent in closed loop with a kinematic cell: clears the tray, and ends well when things go wrong."""
+import dataclasses
+
 import numpy as np
 import pytest
 
 from steadyhand import cell
+from steadyhand.phases import Phase
 from steadyhand.task import Code
 from steadyhand.types import Mode
 from tests.scenario.fake_cell import Cube, FakeCell, scatter
@@ -104,6 +107,38 @@ def test_a_gripper_that_opens_late_still_places():
     assert result.code is Code.OK and c.in_box() == 1
 
 
+def test_fingers_that_open_half_say_neither_held_nor_free():
+    c = started(1, 6)
+    until(c, "release")
+    fingers = c._fingers
+
+    def jammed(dt):
+        fingers(dt)
+        c.width_m = min(c.width_m, 0.048)
+
+    c._fingers = jammed
+    until(c, "back_off")
+    del c._fingers
+    result = c.run(60.0)
+    assert result.placed == 0 and result.code is not Code.INTERNAL
+    [failure] = result.statistics["failures"]
+    assert "release_unverified in release" in failure and "next: re-perceive" in failure
+
+
+def test_fingers_that_hold_while_the_brake_is_planned_anew():
+    c = started(1, 6)
+    until(c, "grasp")
+    c.run(0.25)
+    assert c.phases[-1] == "grasp"
+    executor, state = c.agent._executor, c.state()
+    executor.run.steady, executor.run.entered_s = 5, state.stamp_s - 1.0
+    executor.run.last_width_m = cell.CUBE_SIZE_M
+    away = dataclasses.replace(  # commanded far from the path, as after refusals
+        state, q_commanded_rad=state.q_commanded_rad + 0.2, gripper_width_m=cell.CUBE_SIZE_M, gripper_commanded_m=0.0
+    )
+    assert executor.tick(away, c.estimate).waypoints_rad is None and executor.run.phase is Phase.GRASP
+
+
 def test_an_object_taken_away_is_not_chased():
     c = started(1, 7)
     until(c, "pick")
@@ -167,6 +202,17 @@ def test_an_empty_tray_is_said():
     c.warm_up()
     c.goal()
     assert c.run(20.0).code is Code.EMPTY_TRAY
+
+
+def test_a_camera_that_dies_over_an_empty_tray_sees_no_empty_tray():
+    c = FakeCell([], 0)
+    c.warm_up()
+    c.goal()
+    until(c, "observe")
+    c.run(0.2)
+    assert len(c.agent._executor.run.seen) >= 3
+    c.camera_on = False
+    assert c.run(20.0).code is Code.PERCEPTION_LOST
 
 
 def test_objects_out_of_reach_are_said():

@@ -3,6 +3,7 @@ import numpy as np
 
 from steadyhand.agent import Agent
 from steadyhand.task import Code
+from steadyhand_sim import kinematic_cell
 from tests.scenario.fake_cell import FakeCell, scatter
 
 
@@ -117,6 +118,11 @@ def test_an_object_lost_while_waiting_is_noticed():
         cube.held, cube.position_m = False, np.array([0.5, 0.0, 0.02])
     settle(c, 1.0)
     assert c.agent.counters["fault_grasp_lost"] == 1 and waiting(c)
+
+
+def test_an_object_lost_while_waiting_is_noticed_however_seldom_states_come(monkeypatch):
+    monkeypatch.setattr(kinematic_cell, "STATE_S", 0.04)
+    test_an_object_lost_while_waiting_is_noticed()
 
 
 def test_off_is_the_default():

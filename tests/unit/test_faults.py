@@ -51,7 +51,8 @@ def test_a_fault_that_is_not_in_the_table_cannot_be_made():
 
 def test_each_failure_has_another_action_and_a_layer():
     l2 = {row.name for row in faults.TABLE.values() if row.level is faults.Level.L2}
-    assert set(recovery.PICKING) | set(recovery.CARRYING) == l2
+    assert set(recovery.PICKING) == l2  # whatever failed, the object may be gone
+    assert set(recovery.CARRYING) < l2
     assert set(diagnosis.LAYERS) == l2
 
 
