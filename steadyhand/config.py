@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, fields
+from numbers import Integral, Real
 from typing import Any
 
 from steadyhand.errors import ConfigError
@@ -17,14 +18,15 @@ def described(default: Any, doc: str, unit: str = "", low: float | None = None, 
 
 
 def check_ranges(config: Any) -> None:
-    """Raise ConfigError for a field outside its described range or not finite; for use in `__post_init__`."""
+    """Raise ConfigError for a field outside its described range, not finite or no number; for use in `__post_init__`."""
     for f in fields(config):
-        value, meta = getattr(config, f.name), f.metadata
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        value, meta, name = getattr(config, f.name), f.metadata, f"{type(config).__name__}.{f.name}"
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if "min" not in meta and not number:
             continue
+        if not number or isinstance(f.default, int) and not isinstance(value, Integral):
+            raise ConfigError(f"{name} = {value!r}: give a {'whole ' * isinstance(f.default, int)}number")
         if not math.isfinite(value):
-            raise ConfigError(f"{type(config).__name__}.{f.name} = {value}: give a finite number")
+            raise ConfigError(f"{name} = {value}: give a finite number")
         if "min" in meta and not meta["min"] <= value <= meta["max"]:
-            raise ConfigError(
-                f"{type(config).__name__}.{f.name} = {value}: give {meta['min']} to {meta['max']} {meta['unit']}".rstrip()
-            )
+            raise ConfigError(f"{name} = {value}: give {meta['min']} to {meta['max']} {meta['unit']}".rstrip())

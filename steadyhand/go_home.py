@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 
 from steadyhand import cell, collision, kinematics, trajectory, ur5
 from steadyhand.config import check_ranges, described
-from steadyhand.errors import KinematicsError, SteadyhandError
+from steadyhand.errors import ConfigError, KinematicsError, SteadyhandError
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.trajectory import Trajectory
 
@@ -35,6 +35,9 @@ class HomeConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        h = self.heights_m
+        if not h or not all(0.0 < a < b <= 1.5 for a, b in zip(h, (*h[1:], 1.5))):
+            raise ConfigError(f"HomeConfig.heights_m = {list(h)}: give rising heights above 0 and below 1.5 m")
 
 
 def plan_home(
@@ -88,10 +91,10 @@ def straight_up(q_rad: np.ndarray, height_m: float, start_s: float, config: Home
 
 
 def check(legs: list[Trajectory], limits: Limits) -> str:
-    """What is wrong with the whole path: joint ranges, the tool's box, clearance. Empty when nothing is."""
+    """What is wrong with the whole path: joint ranges, the tool's box, clearance. Empty when nothing is; NaN is wrong."""
     rows = [leg.at(t) for leg in legs for t in np.linspace(0.0, leg.duration_s, max(2, int(leg.duration_s / SAMPLE_S)))]
     q = np.stack(rows)
-    outside = (q < limits.q_min_rad) | (q > limits.q_max_rad)
+    outside = ~((q >= limits.q_min_rad) & (q <= limits.q_max_rad))
     if outside.any():
         return f"{ur5.JOINT_NAMES[int(np.argmax(outside.any(axis=0)))]} leaves its range"
     links = kinematics.link_transforms(q)

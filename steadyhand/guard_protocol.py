@@ -21,7 +21,6 @@ from steadyhand.errors import ProtocolError
 
 VERSION = 1
 MAX_PACKET = 65536
-MAX_WAYPOINTS = 64
 COMMAND_SOCKET = "command.sock"
 STOP_SOCKET = "stop.sock"
 DOMAIN_SOCKET = "domain.sock"

@@ -279,9 +279,9 @@ def _on_cycle(state, event, now_s):
                 decisions += more
             return state, decisions
     elif state.stopping is not None:
-        for name, detail in holding:
-            if rule_of(name).reaction > state.stopping:
-                return _stop(_count(state, f"fault:{name}"), name, detail, event.snapshot, now_s)
+        name, detail = max(holding, key=lambda h: rule_of(h[0]).reaction, default=("", ""))
+        if name and rule_of(name).reaction > state.stopping:  # highest level first
+            return _stop(_count(state, f"fault:{name}"), name, detail, event.snapshot, now_s)
     return _on_rest(state, event.at_rest, now_s)
 
 

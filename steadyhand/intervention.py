@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,7 +39,6 @@ class Recorder:
     _steps: int = 0
     _begun_s: float = math.nan
     _next_s: float = -math.inf
-    _commands: dict[str, int] = field(default_factory=dict)
 
     def step(
         self, state: RobotState, command: JogCommand | None = None, estimate: Estimate | None = None, status: str = "",
@@ -139,17 +138,18 @@ def demonstration(records: Iterable[Mapping[str, object]]) -> Demonstration:
         raise BadRecording(f"{len(rows)} steps{'' if begin else ' and no begin'}: not a whole intervention")
     try:
         commanded, executed = (np.array([r[name] for r in rows], dtype=float) for name in ("q_commanded_rad", "q_rad"))
-        closed = np.array([float(r["gripper_commanded_m"]) < CLOSED_M for r in rows])
-        stamps = np.array([r["stamp_s"] for r in rows], dtype=float)
+        opening, stamps = (np.array([r[name] for r in rows], dtype=float) for name in ("gripper_commanded_m", "stamp_s"))
     except (KeyError, TypeError, ValueError) as error:
         raise BadRecording(f"step of unexpected content: {error}") from error
-    if commanded.shape != (len(rows), 6) or not np.isfinite(commanded).all() or executed.shape != commanded.shape:
-        raise BadRecording(f"q_commanded_rad of shape {commanded.shape}: wanted finite ({len(rows)}, 6)")
+    for name, values, columns in (("q_commanded_rad", commanded, (6,)), ("q_rad", executed, (6,)),
+                                  ("gripper_commanded_m", opening, ()), ("stamp_s", stamps, ())):
+        if values.shape != (len(rows), *columns) or not np.isfinite(values).all():
+            raise BadRecording(f"{name} of shape {values.shape}: wanted finite {(len(rows), *columns)}")
     poses = kinematics.pose_base_link_tool(commanded)
     yaw = np.unwrap([policy_io.tool_yaw(p) for p in poses])
     actions = np.column_stack([
         np.diff(poses[:, :3, 3], axis=0) / policy_io.STEP_M, np.diff(yaw) / policy_io.STEP_YAW_RAD,
-        np.where(closed[1:], 1.0, -1.0),
+        np.where(opening[1:] < CLOSED_M, 1.0, -1.0),
     ])  # fmt: skip
     tilt = float(np.arccos(np.clip(-poses[:, 2, 2], -1.0, 1.0)).max())
     return Demonstration(str(begin.get("label", "")), stamps, commanded, executed, actions, tilt, complete)

@@ -1,7 +1,7 @@
 """Kalman filter of the joints: position and velocity from encoder readings, with the innovation that tells of faults.
 
-Constant-velocity model per joint with white acceleration noise (Bar-Shalom, Li and Kirubarajan 2001, 6.2.2): the state of
-six joints is (q, qd), its noise the discretised continuous one, so that any time step may follow any other.
+Constant-velocity model per joint with discrete white acceleration noise (Bar-Shalom, Li and Kirubarajan 2001, 6.3.2): the
+state of six joints is (q, qd); noise and transition are made for each step, so that steps may differ.
 """
 from __future__ import annotations
 

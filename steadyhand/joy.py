@@ -60,22 +60,34 @@ class JoyMap:
         self._down: frozenset[int] = frozenset()
 
     def read(self, axes: Sequence[float], buttons: Sequence[int], now_s: float) -> JoyReading:
-        """Raises JogRefused for a pad that lacks a configured axis or button, or whose values are not finite."""
+        """Raises JogRefused for a pad that lacks a configured axis or button, or whose values are not finite.
+
+        Its stop button counts all the same.
+        """
         c = self.config
-        if len(axes) > MAX_INPUTS or len(buttons) > MAX_INPUTS:
-            raise JogRefused(f"joy: {len(axes)} axes, {len(buttons)} buttons: at most {MAX_INPUTS} are read")
-        if max(c.axes) >= len(axes) or max(c.dead_man, c.stop, c.gripper_close, c.gripper_open) >= len(buttons):
-            raise JogRefused(f"joy: {len(axes)} axes, {len(buttons)} buttons: fewer than the configuration names")
-        if not all(math.isfinite(a) for a in axes):
-            raise JogRefused("joy: an axis is not finite")
-        down = frozenset(k for k, pressed in enumerate(buttons) if pressed)
+        down = frozenset(k for k, pressed in enumerate(buttons[:MAX_INPUTS]) if pressed)
         new, self._down = down - self._down, down
+        wrong = self._wrong(axes, buttons)
+        if wrong and c.stop in new:
+            return JoyReading(JogCommand(now_s, (0.0,) * 6, frame=c.frame), stop=True)
+        if wrong:
+            raise JogRefused(wrong)
         values = tuple(
             0.0 if axis < 0 or c.dead_man not in down else sign * scale * c.speed * self._deflection(axes[axis])
             for axis, sign, scale in zip(c.axes, c.signs, self._scale)
         )
         command = JogCommand(now_s, values, frame=c.frame)
         return JoyReading(command, c.stop in new, c.gripper_close in new, c.gripper_open in new)
+
+    def _wrong(self, axes: Sequence[float], buttons: Sequence[int]) -> str:
+        """Why a reading cannot be used; empty when it can."""
+        c, what = self.config, f"joy: {len(axes)} axes, {len(buttons)} buttons"
+        if len(axes) > MAX_INPUTS or len(buttons) > MAX_INPUTS:
+            return f"{what}: at most {MAX_INPUTS} are read"
+        if max(c.axes) >= len(axes) or max(c.dead_man, c.stop, c.gripper_close, c.gripper_open) >= len(buttons):
+            return f"{what}: fewer than the configuration names"
+        spoiled = [k for k, a in enumerate(axes) if not math.isfinite(a)]
+        return f"joy: axis {spoiled[0]} = {axes[spoiled[0]]} is not finite: check the gamepad" if spoiled else ""
 
     def _deflection(self, value: float) -> float:
         """-1 to 1, zero inside the dead zone and continuous at its edge."""

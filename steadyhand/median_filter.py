@@ -26,11 +26,6 @@ class PoseMedian:
             raise ValueError(f"window = {window}: give an odd number of samples")
         self._samples: deque[np.ndarray] = deque(maxlen=window)
 
-    @property
-    def delay_samples(self) -> int:
-        """Samples by which a moving pose lags behind, with the samples held now."""
-        return max(len(self._samples) - 1, 0) // 2
-
     def add(self, position_m: np.ndarray, yaw_rad: float) -> tuple[np.ndarray, float]:
         """Take one sample; return (position (3,), yaw) of the window. ValueError for what is not finite."""
         sample = np.array([*position_m, yaw_rad], dtype=float)
@@ -42,7 +37,3 @@ class PoseMedian:
         around = window[-1, 3]  # angles are compared as turns away from the newest, so the seam lies far from all
         turns = [math.remainder(yaw - around, QUARTER_TURN_RAD) for yaw in window[:, 3]]
         return middle, wrap_quarter_turn(around + float(np.median(turns)))
-
-    def clear(self) -> None:
-        """Forget the window, after the object was moved."""
-        self._samples.clear()

@@ -35,26 +35,20 @@ class PlannerConfig:
 
 @dataclass(frozen=True)
 class PickPlan:
-    """Sub-goal "object in the gripper": post-condition width within [width_min_m, width_max_m], lifted by lift_m."""
+    """Sub-goal "object in the gripper"; `skills.pick_done` is its post-condition."""
 
     object_id: int
     target: Target
     turned: bool  # fingers a quarter turn away from the nearest orientation
     clearance_m: float
-    q_above_rad: np.ndarray  # (6,) tool above the object, at the yaw chosen
-    width_min_m: float = skills.GRASP_WIDTH_MIN_M
-    width_max_m: float = skills.GRASP_WIDTH_MAX_M
-    lift_m: float = skills.LIFT_M
 
 
 @dataclass(frozen=True)
 class PlacePlan:
-    """Sub-goal "object in the box": released inside the box (width above released_width_m), tool retreated."""
+    """Sub-goal "object in the box"; `skills.released` over the box is its post-condition."""
 
     point: int
     target: Target
-    released_width_m: float = skills.RELEASED_WIDTH_M
-    retreat_z_m: float = skills.RETREAT_Z_M
 
 
 def in_tray(estimate: Estimate, config: PlannerConfig) -> list[ObjectEstimate]:
@@ -144,7 +138,7 @@ def _plan_one(o: ObjectEstimate, others: list[ObjectEstimate], config: PlannerCo
     target = Target(Skill.PICK, position, yaw)
     above = q_above(target, ABOVE_Z_M)
     _check_limits(kinematics.ik_near(kinematics.tool_down(*position, yaw), above))
-    return PickPlan(o.object_id, target, turned, room[yaw], above)
+    return PickPlan(o.object_id, target, turned, room[yaw])
 
 
 def ik_down(x_m: float, y_m: float, z_m: float, yaw_rad: float) -> np.ndarray:

@@ -5,6 +5,7 @@ That an admitted set-point has an admissible stop is argued and checked in `stop
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,8 +42,8 @@ class GateConfig:
             "max_waypoint_period_s",
             "collision_stride",
         ):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"gate.{name}={getattr(self, name)!r}: must be greater than 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"gate.{name}={getattr(self, name)!r}: must be finite and greater than 0")
         if self.min_waypoint_period_s > self.max_waypoint_period_s:
             raise ConfigError(f"gate.min_waypoint_period_s={self.min_waypoint_period_s}: above max_waypoint_period_s")
 

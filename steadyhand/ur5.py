@@ -35,4 +35,3 @@ QD_MAX_RAD_S = np.full(DOF, math.pi)
 TOOL_LENGTH_M = 0.135  # flange to grasp point of the parallel gripper of the simulated cell
 
 SERVO_PERIOD_CB3_S = 0.008
-SERVO_PERIOD_E_SERIES_S = 0.002

@@ -110,6 +110,8 @@ def test_the_highest_reaction_wins_among_several():
         after, decisions = gs.step(state, gs.Cycle(dict.fromkeys(order, ""), False), NOW_S)
         assert decisions == (gs.Stop(gs.Reaction.WITHDRAW),)
         assert {n for n, _ in after.latched} == set(order)
+        _, decisions = gs.step(STATES["braking"], gs.Cycle(dict.fromkeys(order, ""), False), NOW_S)
+        assert decisions == (gs.Stop(gs.Reaction.WITHDRAW),)
 
 
 def test_rest_unknown_after_two_seconds_and_back_when_measured():

@@ -330,7 +330,10 @@ def test_chunks_are_sliding_windows_of_the_contract():
 
 
 @pytest.mark.parametrize(
-    "field, value", [("rest_limit_s", 0.0), ("policy_deadline_s", float("nan")), ("refusals_max", 0)]
+    "field, value", [
+        ("rest_limit_s", 0.0), ("policy_deadline_s", float("nan")), ("refusals_max", 0), ("refusals_max", 2.5),
+        ("rest_limit_s", "2"), ("rest_limit_s", None), ("refusals_max", True), ("rest_limit_s", np.float32(99.0)),
+    ]
 )
 def test_config_out_of_range_names_field_and_value(field, value):
     with pytest.raises(ConfigError, match=field):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from steadyhand import cell, go_home, kinematics, policy_io
+from steadyhand.errors import ConfigError
 from steadyhand.intervention import BadRecording, Recorder, demonstration, label
 from steadyhand.jog import JogCommand
 from steadyhand.limits import UR5_LIMITS
@@ -53,6 +54,17 @@ def test_a_way_that_comes_too_close_is_no_way():
     wide = dataclasses.replace(UR5_LIMITS, min_clearance_m=0.15)
     with pytest.raises(go_home.NoWayHome, match="come within"):
         go_home.plan_home(at(0.5, -0.2, 0.03), 0.0, limits=wide)
+
+
+def test_a_way_that_is_not_finite_is_wrong():
+    leg = dataclasses.replace(go_home.plan_home(at(0.4, 0.0, 0.30), 0.0)[0], at=lambda t: np.full(6, np.nan))
+    assert "leaves its range" in go_home.check([leg], UR5_LIMITS)
+
+
+@pytest.mark.parametrize("heights_m", [(), (0.3, 0.2), (-0.1, 0.3), (0.3, float("nan")), (0.3, 2.0)])
+def test_heights_that_do_not_rise_are_refused_by_name(heights_m):
+    with pytest.raises(ConfigError, match="heights_m"):
+        go_home.HomeConfig(heights_m=heights_m)
 
 
 # --- interventions ---
@@ -115,6 +127,9 @@ def test_its_actions_lead_back_to_its_motion():
     lambda r: r[1:], lambda r: r[:2], lambda r: [], lambda r: [r[0], {"kind": "step"}, {"kind": "step"}],
     lambda r: [r[0], *({**x, "q_commanded_rad": ["NaN"] * 6} for x in r[1:4])],
     lambda r: [r[0], *({**x, "q_commanded_rad": [0.0] * 5} for x in r[1:4])],
+    lambda r: [r[0], *({**x, "q_rad": ["nan"] * 6} for x in r[1:4])],
+    lambda r: [r[0], *({**x, "gripper_commanded_m": "nan"} for x in r[1:4])],
+    lambda r: [r[0], *({**x, "stamp_s": "inf"} for x in r[1:4])],
 ])  # fmt: skip
 def test_what_is_no_whole_intervention_is_refused(spoil):
     with pytest.raises(BadRecording):

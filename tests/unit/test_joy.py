@@ -50,6 +50,12 @@ def test_a_pad_that_does_not_fit_is_refused(axes, buttons):
         JoyMap().read(axes, buttons, 0.0)
 
 
+@pytest.mark.parametrize("axes", [[float("nan")] * AXES, [], [0.0] * 1000])
+def test_the_stop_button_of_a_broken_pad_counts(axes):
+    reading = JoyMap().read(axes, pad(pressed={CONFIG.stop, CONFIG.dead_man, CONFIG.gripper_open})[1], 0.0)
+    assert reading.stop and not reading.open and not any(reading.command.values)
+
+
 @given(st.lists(st.floats(), max_size=12), st.lists(st.integers(-5, 5), max_size=16))
 def test_any_pad_gives_a_bounded_command_or_a_refusal(axes, buttons):
     try:

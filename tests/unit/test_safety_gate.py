@@ -233,7 +233,9 @@ def test_realistic_policy_chunks_pass():
     assert 0 < tool[2, 3] < 0.4
 
 
-@pytest.mark.parametrize("change", [{"max_age_s": 0.0}, {"max_waypoints": float("nan")}, {"collision_stride": 0}])
+@pytest.mark.parametrize("change", [
+    {"max_age_s": 0.0}, {"max_age_s": float("inf")}, {"max_waypoints": float("nan")}, {"collision_stride": 0},
+])  # fmt: skip
 def test_bad_configuration_is_refused_by_name(change):
     with pytest.raises(ConfigError, match=f"gate.{next(iter(change))}"):
         GateConfig(**change)
