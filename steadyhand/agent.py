@@ -162,7 +162,7 @@ class Agent:
             self._result(Result(goal.goal_id, Code.NOT_ARMED, message, at_rest), inputs.now_s)
         else:
             state = self._state
-            if state.token != self._token:  # a new arming: no plan of before is in force, the guard's clock may be another
+            if state.token != self._token:  # a new arming: no plan of before holds, the guard's clock may be another
                 self._last_sent_s = -math.inf
                 self._standing.clear()
             self._goal, self._token, self._ending = goal, state.token, None
@@ -495,7 +495,8 @@ class Agent:
         executor = self._executor
         return diagnosis.Evidence(
             self._state, inputs.estimate, self.counters - self._counters_before,
-            executor.run.placed, executor.attempted, self._goal.task, self._goal.goal_id, (self.latencies_s() * 1e3)[-1000:],
+            executor.run.placed, executor.attempted, self._goal.task, self._goal.goal_id,
+            (self.latencies_s() * 1e3)[-1000:],
         )
 
     def _raise(self, name: str, stamp_s: float, detail: str = "") -> None:

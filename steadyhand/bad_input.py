@@ -18,20 +18,23 @@ _CORE = "tests/unit/test_guard_core.py::"
 _BAD = "tests/property/test_bad_input.py::"
 
 ROWS = (
-    BadInput("flood of commands", "each sender has a budget per cycle; the rest waits in the kernel, newest chunk wins, counted",
+    BadInput("flood of commands",
+             "each sender has a budget per cycle; the rest waits in the kernel, newest chunk wins, counted",
              (_PROCESS + "test_a_flood_neither_stops_the_loop_nor_delays_a_stop",
               "tests/unit/test_guard_server.py::test_a_flood_waits_for_the_next_cycle")),
     BadInput("flood of stops", "is one stop, counted", (
         _PROCESS + "test_a_flood_of_stops_is_a_stop",
         "tests/unit/test_guard_server.py::test_a_flood_of_stops_is_bounded_per_cycle_and_counted")),
-    BadInput("slow-drip sender", "a packet is whole or it is none: bytes that come one at a time are refused one at a time; a chunk "
+    BadInput("slow-drip sender",
+             "a packet is whole or it is none: bytes that come one at a time are refused one at a time; a chunk "
              "every now and then does not keep a moving arm alive", (
                  _BAD + "test_a_slow_drip_of_bytes_is_refused_piece_by_piece",
                  _BAD + "test_a_slow_drip_of_chunks_ends_at_rest")),
     BadInput("second commander", "refused at its hello, each of its commands refused and counted", (
         _PROCESS + "test_a_second_commander_is_refused_but_may_watch",
         _CORE + "test_another_connection_than_the_commanders_is_refused")),
-    BadInput("clock steps of -5 s, +5 s, +1 h", "nothing decides by the wall clock; an image under way makes nothing older", (
+    BadInput("clock steps of -5 s, +5 s, +1 h",
+             "nothing decides by the wall clock; an image under way makes nothing older", (
         "tests/scenario/test_clear_tray.py::test_a_clock_that_is_set_changes_nothing",
         "tests/unit/test_estimator.py::test_a_clock_set_while_an_image_is_under_way",
         _BAD + "test_a_set_wall_clock_changes_no_decision_of_the_guard",

@@ -122,6 +122,7 @@ def _rates(samples: list[Feedback], controller_s: np.ndarray, period_s: float) -
     if off.any():
         joint = int(np.argmax(off))
         found.append(
-            f"qd_rad_s: joint {joint} moved {moved[joint]:.3f} rad, but its speed adds up to {integrated[joint]:.3f} rad"
+            f"qd_rad_s: joint {joint} moved {moved[joint]:.3f} rad, "
+            f"but its speed adds up to {integrated[joint]:.3f} rad"
         )
     return found

@@ -18,7 +18,7 @@ def described(default: Any, doc: str, unit: str = "", low: float | None = None, 
 
 
 def check_ranges(config: Any) -> None:
-    """Raise ConfigError for a field outside its described range, not finite or no number; for use in `__post_init__`."""
+    """Raise ConfigError for a field outside its range, not finite or no number; for use in `__post_init__`."""
     for f in fields(config):
         value, meta, name = getattr(config, f.name), f.metadata, f"{type(config).__name__}.{f.name}"
         number = isinstance(value, Real) and not isinstance(value, bool)

@@ -38,7 +38,7 @@ EXPECTED_RECOVERY: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known at the moment of giving up. `counters` are those of this goal, `latency_ms` of its policy replies."""
+    """What is known at the moment of giving up. `counters` and `latency_ms` (of policy replies) are this goal's."""
 
     state: RobotState
     estimate: Estimate | None
@@ -66,15 +66,18 @@ def diagnose(failures: Sequence[Failure], message: str, evidence: Evidence) -> D
     findings = {name: tuple(collect(evidence)) for name, collect in _COLLECTORS.items()}
     for failure in recent:
         name = LAYERS[failure.fault][0]
-        findings[name] = (*findings[name], f"{failure.fault} in {failure.phase} at {failure.stamp_s:.2f} s: {failure.detail}")
+        found = f"{failure.fault} in {failure.phase} at {failure.stamp_s:.2f} s: {failure.detail}"
+        findings[name] = (*findings[name], found)
+    holds = _holds(evidence.state)
     actions = (
         *dict.fromkeys(f"check {LAYERS[f.fault][1]}" for f in recent if LAYERS[f.fault][0] == layer),
-        *(("take the part out of the fingers, or leave it: the next goal places it first",) if _holds(evidence.state) else ()),
+        *(("take the part out of the fingers, or leave it: the next goal places it first",) if holds else ()),
         "send the goal again; re-arm first if the guard says STOPPED",
     )
-    hand = "holding an object" if _holds(evidence.state) else "hand empty"
+    hand = "holding an object" if holds else "hand empty"
     return Diagnosis(
-        stamp_s=evidence.state.stamp_s, task=evidence.task, goal_id=evidence.goal_id, message=message, layer=layer, share=share,
+        stamp_s=evidence.state.stamp_s, task=evidence.task, goal_id=evidence.goal_id, message=message,
+        layer=layer, share=share,
         scope=f"goal {evidence.task or 'unknown'}: {evidence.placed} placed, {evidence.attempted} attempted, {hand}; "
               "the arm is at rest and holds its position; it moves only after an operator's goal",
         findings=findings,
@@ -93,23 +96,30 @@ def _robot(state: RobotState) -> list[str]:
     hand = "an object" if _holds(state) else "nothing"
     return [
         f"joints {np.round(state.q_rad, 3).tolist()} rad, tool {np.round(tool, 3).tolist()} m",
-        f"gripper {state.gripper_width_m * 1e3:.1f} mm, commanded {state.gripper_commanded_m * 1e3:.0f} mm: holds {hand}",
+        f"gripper {state.gripper_width_m * 1e3:.1f} mm, commanded {state.gripper_commanded_m * 1e3:.0f} mm: "
+        f"holds {hand}",
         f"mode {state.mode.value}, causes: {'; '.join(state.causes) or 'none'}",
     ]
 
 
 def _counts(e: Evidence, *names: str) -> list[str]:
-    found = {n: v for n, v in sorted(e.counters.items()) if v and any(n == x or (x.endswith("_") and n.startswith(x)) for x in names)}
-    return [", ".join(f"{n} {v}" for n, v in found.items())] if found else []
+    """One line of the counters of these names; a name that ends in `_` stands for all that begin with it."""
+    found = [
+        f"{n} {v}" for n, v in sorted(e.counters.items())
+        if v and any(n == x or (x.endswith("_") and n.startswith(x)) for x in names)
+    ]
+    return [", ".join(found)] if found else []
 
 
 def _perception(e: Evidence) -> list[str]:
     if e.estimate is None:
         return ["no estimate received: estimator_node is silent"]
-    found = [f"estimate {EstimateMode(e.estimate.mode).name} {e.estimate.reason}".rstrip() + f", image age {e.estimate.image_age_s:.2f} s"]
+    said = f"estimate {EstimateMode(e.estimate.mode).name} {e.estimate.reason}".rstrip()
+    found = [f"{said}, image age {e.estimate.image_age_s:.2f} s"]
     found += [
         f"object {o.object_id}: {np.round(o.position_m, 3).tolist()} m, std {o.position_std_m * 1e3:.1f} mm, "
-        f"presence {o.presence:.2f}, age {o.age_s:.2f} s{', in the box' if o.in_box else ''}" for o in e.estimate.objects
+        f"presence {o.presence:.2f}, age {o.age_s:.2f} s{', in the box' if o.in_box else ''}"
+        for o in e.estimate.objects
     ]
     return found + _counts(e, "fault_perception_lost", "fault_target_lost", "fault_target_moved")
 
@@ -140,8 +150,8 @@ def _hardware(e: Evidence) -> list[str]:
 
 
 def _communication(e: Evidence) -> list[str]:
-    return _counts(e, "fault_policy_timeout", "fault_policy_reply_foreign", "fault_policy_unavailable", "fault_guard_silent",
-                   "state_out_of_order", "fault_state_invalid")
+    return _counts(e, "fault_policy_timeout", "fault_policy_reply_foreign", "fault_policy_unavailable",
+                   "fault_guard_silent", "state_out_of_order", "fault_state_invalid")
 
 
 _COLLECTORS = dict(zip(LAYERS_IN_ORDER, (_perception, _planning, _policy, _execution, _hardware, _communication)))

@@ -140,7 +140,8 @@ class Executor:
         run.consecutive += 1
         l3 = run.consecutive >= self.config.failures_max
         chosen = None if l3 else recovery.choose(name, carrying, run.tried)
-        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, chosen.value if chosen else "diagnose"))
+        next_action = chosen.value if chosen else "diagnose"
+        run.failures.append(Failure(name, state.stamp_s, run.phase.value, detail, next_action))
         if l3:
             run.code = Code.POLICY_UNAVAILABLE if name == "policy_unavailable" else Code.L3_FAILURE
             run.message = f"{run.consecutive} consecutive failures, last: {name} in {run.phase.value} ({detail})"
@@ -234,7 +235,9 @@ class Executor:
         tool = kinematics.pose_base_link_tool(state.q_rad)[:3, 3]
         plan, unreachable = planner.plan_pick(objects, tool, self.plan_config, prefer, run.avoid, run.turn_next)
         if plan is None:
-            self._finish(Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them nearer to the tray's middle")
+            self._finish(
+                Code.UNREACHABLE, f"objects {unreachable} are out of reach: move them nearer to the tray's middle"
+            )
             return
         if old_m is None or np.linalg.norm(plan.target.position_m[:2] - old_m) > self.config.target_moved_m:
             run.tried = ()
@@ -268,7 +271,8 @@ class Executor:
             run.path = trajectory.brake(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, 4.0)
         motion = self._follow(state, gripper_m=self._grip(0.0))
         elapsed = state.stamp_s - run.entered_s
-        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M  # closing fingers pass the width of a grasp
+        # closing fingers pass the width of a grasp
+        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M
         run.last_width_m = state.gripper_width_m
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
         if run.steady >= 3 and elapsed >= 0.3 and run.path is not None and run.path.over(state.stamp_s):
@@ -334,7 +338,8 @@ class Executor:
         if estimate is not None and estimate.mode is not EstimateMode.LOST:
             self.fail("target_lost", state, "perception was lost and came back")
         elif state.stamp_s - self.run.entered_s > self.config.blind_limit_s:
-            self._finish(Code.PERCEPTION_LOST, f"no estimate for {self.config.blind_limit_s:.0f} s: check camera and perception")
+            limit_s = self.config.blind_limit_s
+            self._finish(Code.PERCEPTION_LOST, f"no estimate for {limit_s:.0f} s: check camera and perception")
         return self._braking(state)
 
     def _diagnose(self, state: RobotState, estimate: Estimate | None) -> Motion | None:
@@ -381,14 +386,16 @@ class Executor:
             self.fail("target_moved", state, f"{moved * 1e3:.0f} mm from where it was chosen")
 
     def _late(self, state: RobotState) -> bool:
-        """Whether the step has missed its deadline, and failed by it. Steps whose end is the task's end look themselves."""
+        """Whether the step has missed its deadline, and failed by it. Steps that then end the task look themselves."""
         run, row = self.run, PHASES[self.run.phase]
         waited_s = state.stamp_s - run.entered_s
         if not row.late or waited_s <= getattr(self.config, row.deadline_field):
             return False
-        width = f"width {state.gripper_width_m * 1e3:.1f} mm after {waited_s:.1f} s"
-        asked = f": {run.last_grip}" if run.last_grip else ""
-        self.fail(row.late, state, f"{run.phase.value} not done in {waited_s:.1f} s{asked}" if row.late == "step_deadline" else width)
+        detail = f"width {state.gripper_width_m * 1e3:.1f} mm after {waited_s:.1f} s"
+        if row.late == "step_deadline":
+            asked = f": {run.last_grip}" if run.last_grip else ""
+            detail = f"{run.phase.value} not done in {waited_s:.1f} s{asked}"
+        self.fail(row.late, state, detail)
         return True
 
     def _then(self, state: RobotState, phase: Phase) -> Motion | None:
@@ -423,7 +430,9 @@ class Executor:
         goal = np.array([*pose[:2, 3], max(z_m, float(pose[2, 3]))])
         yaw = float(np.arctan2(pose[1, 0], pose[0, 0]))
         c = self.config
-        return trajectory.tool_line(state.stamp_s, state.q_commanded_rad, goal, yaw, c.tool_velocity_m_s, c.tool_acceleration_m_s2)
+        return trajectory.tool_line(
+            state.stamp_s, state.q_commanded_rad, goal, yaw, c.tool_velocity_m_s, c.tool_acceleration_m_s2
+        )
 
     def _joint_move(self, state: RobotState, goal_q_rad: np.ndarray) -> trajectory.Trajectory:
         c = self.config

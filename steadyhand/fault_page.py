@@ -1,4 +1,4 @@
-"""The one page for a safety reviewer: both fault tables, phases and bad input as Markdown. `docs/faults.md` is this text.
+"""The one page for a safety reviewer, `docs/faults.md`: both fault tables, phases and bad input as Markdown.
 
 `python -m steadyhand.fault_page > docs/faults.md` makes it anew; a test keeps the two in step.
 """
@@ -12,14 +12,15 @@ from steadyhand.phases import PHASES
 
 HEAD = """# Faults
 
-Made by `python -m steadyhand.fault_page` from `steadyhand/faults.py`, `guard_state.RULES`, `phases.py` and `bad_input.py`: do not
-edit it here. What is not in these tables cannot be raised.
+Made by `python -m steadyhand.fault_page` from `steadyhand/faults.py`, `guard_state.RULES`, `phases.py` and
+`bad_input.py`: do not edit it here. What is not in these tables cannot be raised.
 
 **The software stop is not the safety function of the cell.** The wired emergency stop and the robot's own safety system
 are. Times hold for the emulated controller; on hardware they must be measured again.
 
-Levels, highest first, in every state: STOP = at rest, task over, an operator re-arms; L3 = brake, hold, diagnose, report, an
-operator starts anew; L2 = the step failed, the same sub-goal by a different action; L1 = absorbed inside the step.
+Levels, highest first, in every state: STOP = at rest, task over, an operator re-arms; L3 = brake, hold, diagnose,
+report, an operator starts anew; L2 = the step failed, the same sub-goal by a different action; L1 = absorbed inside the
+step.
 """
 OPEN = """
 ## Open
@@ -44,16 +45,21 @@ def page() -> str:
     """The whole text."""
     head = ("fault", "detector", "level", "reaction", "time limit", "test")
     test = lambda text: f"`{text.removeprefix('tests/')}`"  # noqa: E731
-    guard = ((f"`{r.name}`", r.detector, "STOP", guard_reaction(r.name), r.limit, test(r.test)) for r in faults.GUARD_TABLE.values())
+    guard = (
+        (f"`{r.name}`", r.detector, "STOP", guard_reaction(r.name), r.limit, test(r.test))
+        for r in faults.GUARD_TABLE.values()
+    )
     task = ((f"`{r.name}`", r.detector, r.level.name, r.reaction, r.limit, test(r.test)) for r in faults.TABLE.values())
     phases = (
-        (f"`{p.phase.value}`", p.controller, p.post_condition, p.deadline(), ", ".join(f"`{f}`" for f in p.faults), p.on_success)
+        (f"`{p.phase.value}`", p.controller, p.post_condition, p.deadline(),
+         ", ".join(f"`{f}`" for f in p.faults), p.on_success)
         for p in PHASES.values()
     )
     bad = ((b.name, b.answer, "; ".join(test(t) for t in b.tests)) for b in bad_input.ROWS)
     return "\n".join([
         HEAD, "## The guard", *_table(head, guard), "## The task", *_table(head, task),
-        "## Steps", "One deterministic controller each; the learned policy only proposes way-points, and asks for the fingers.", "",
+        "## Steps",
+        "One deterministic controller each; the learned policy only proposes way-points, and asks for the fingers.", "",
         *_table(("step", "controller", "measured post-condition", "deadline", "fails as", "then"), phases),
         "## Bad input", *_table(("input", "answer", "tests"), bad),
     ]) + OPEN

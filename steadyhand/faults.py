@@ -6,7 +6,7 @@ Levels (highest first, in every state):
   L2    the step failed: reach the same sub-goal by a *different* action within three further steps.
   L1    absorbed inside the step: the datum is dropped and counted; the step's own deadline bounds it.
 The state machine knows only levels. A fault that is not here cannot be raised (`fault` refuses it). The guard's own
-faults, all of level STOP, are in the second table; `docs/faults.md` shows both on one page, made by `steadyhand.fault_page`.
+faults, all of level STOP, are in the second table; `docs/faults.md` shows both, made by `steadyhand.fault_page`.
 The software stop is not the safety function of the cell: the wired e-stop and the robot's own safety system are.
 """
 from __future__ import annotations
@@ -65,7 +65,8 @@ _ROWS = (
     FaultRow("grasp_lost", "executor", Level.L2, "open, back off, re-perceive", "3 states in a row without width",
              _SCENARIO + "test_an_object_lost_on_the_way_is_found_again"),
     FaultRow("release_unverified", "executor", Level.L2,
-             "back off upwards, then another release point; re-perceive when the width says neither held nor free", "1.5 s",
+             "back off upwards, then another release point; re-perceive when the width says neither held nor free",
+             "1.5 s",
              _SCENARIO + "test_a_gripper_that_does_not_open_is_not_counted_as_placed"),
     FaultRow("target_lost", "executor", Level.L2, "back off, re-perceive", "1.5 s unmeasured during the approach",
              _SCENARIO + "test_an_object_taken_away_is_not_chased"),
@@ -100,7 +101,7 @@ _ROWS = (
 )
 TABLE: dict[str, FaultRow] = {row.name: row for row in _ROWS}
 
-# ---- the guard's own: each stops, latches and empties everything; how it stops is ruled by `guard_state.RULES` ----------
+# ---- the guard's own: each stops, latches and empties everything; how it stops is ruled by `guard_state.RULES` ------
 _GUARD = "tests/unit/test_guard_core.py::"
 _OPERATOR = "tests/unit/test_guard_operator.py::"
 _PROCESS = "tests/process/test_guard_process.py::"
@@ -130,18 +131,23 @@ _GUARD_ROWS = (
     _guard("robot_unreachable", "driver's connections", "next cycle",
            _PROCESS + "test_an_unreachable_robot_is_said_and_not_fatal"),
     _guard("feedback_lost", "age and content of feedback", "40 ms", _GUARD + "test_lost_feedback_is_silence"),
-    _guard("link_lost", "packages that the controller took", "3 packages", _GUARD + "test_a_link_that_takes_nothing_is_lost"),
+    _guard("link_lost", "packages that the controller took", "3 packages",
+           _GUARD + "test_a_link_that_takes_nothing_is_lost"),
     _guard("program_lost", "echoed token and state of the program", "next feedback (8 ms)",
            _GUARD + "test_a_program_that_ends_by_itself_stops_the_guard"),
-    _guard("loop_late", "the guard's own clock", "40 ms", _PROCESS + "test_a_dead_or_frozen_guard_is_stopped_by_the_controller_program"),
+    _guard("loop_late", "the guard's own clock", "40 ms",
+           _PROCESS + "test_a_dead_or_frozen_guard_is_stopped_by_the_controller_program"),
     _guard("internal_error", "the guard's loop", "same cycle", _STATE + "test_stop_wins_in_every_mode"),
-    _guard("tracking", "commanded against measured pose", "52 ms lag allowed", _GUARD + "test_an_arm_that_does_not_follow_stops"),
+    _guard("tracking", "commanded against measured pose", "52 ms lag allowed",
+           _GUARD + "test_an_arm_that_does_not_follow_stops"),
     _guard("margin", "measured pose against limits and clearances", "next feedback (8 ms)",
            _OPERATOR + "test_beyond_a_limit_only_recovering_may_be_armed"),
     _guard("input", "watchdog per AUTO input", "500 ms each, in the guard's configuration",
            _GUARD + "test_auto_needs_its_inputs_and_manual_does_not"),
-    _guard("command_source_silent", "watchdog of chunks", "100 ms", _GUARD + "test_policy_silence_while_moving_stops_within_its_limit"),
-    _guard("shell_lost", "the commander's connection and heartbeat", "40 ms of silence while moving; a lost connection at once",
+    _guard("command_source_silent", "watchdog of chunks", "100 ms",
+           _GUARD + "test_policy_silence_while_moving_stops_within_its_limit"),
+    _guard("shell_lost", "the commander's connection and heartbeat",
+           "40 ms of silence while moving; a lost connection at once",
            _GUARD + "test_a_frozen_commander_stops_a_moving_arm"),
     _guard("operator_link", "beats of operators in control", "500 ms; a lost connection at once",
            _OPERATOR + "test_an_operator_in_control_that_falls_silent_stops"),
@@ -149,9 +155,11 @@ _GUARD_ROWS = (
            _OPERATOR + "test_a_silent_peer_stops_and_forbids"),
     _guard("stop_requested", "stop socket, command socket, plug-ins", "16 ms to the first braking set-point",
            _GUARD + "test_a_stop_brakes_along_the_path_latches_and_halts_the_program"),
-    _guard("arming_failed", "driver while arming", "5 s", _GUARD + "test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is"),
+    _guard("arming_failed", "driver while arming", "5 s",
+           _GUARD + "test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is"),
     _guard("disarmed", "operator", "next cycle", _STATE + "test_over_any_history_the_invariants_hold"),
-    _guard("shutdown", "signal to the guard", "next cycle; at rest within 4 s", _GUARD + "test_shutdown_brakes_and_settles"),
+    _guard("shutdown", "signal to the guard", "next cycle; at rest within 4 s",
+           _GUARD + "test_shutdown_brakes_and_settles"),
     _guard("started", "start of the guard", "at start", _GUARD + "test_starts_stopped_and_sends_nothing"),
 )
 GUARD_TABLE: dict[str, FaultRow] = {row.name: row for row in _GUARD_ROWS}

@@ -1,6 +1,7 @@
-"""The way home after a stop: straight up where there is room, then to HOME in joint space; checked whole before it begins.
+"""The way home after a stop: straight up where there is room, then to HOME in joint space.
 
-Pure. What is planned here is judged again by the gate, chunk by chunk, while it is driven. The speed is a reduced one.
+Pure. It is checked whole before it begins. What is planned here is judged again by the gate, chunk by chunk, while it
+is driven. The speed is a reduced one.
 """
 from __future__ import annotations
 
@@ -58,18 +59,21 @@ def plan_home(
                 legs.append(straight_up(q, lift, start_s, config))
             at = legs[-1].goal_q_rad if legs else q
             then_s = start_s + sum(leg.duration_s for leg in legs)
-            legs.append(trajectory.joint_move(then_s, at, np.zeros(ur5.DOF), goal_q_rad, config.joint_rad_s, config.joint_rad_s2))
+            legs.append(trajectory.joint_move(
+                then_s, at, np.zeros(ur5.DOF), goal_q_rad, config.joint_rad_s, config.joint_rad_s2
+            ))
             wrong = check(legs, limits)
         except KinematicsError as error:
             wrong = str(error)
         if not wrong:
             return legs
         found.append(f"{f'by {lift:.2f} m up' if lift else 'directly'}: {wrong}")
-    raise NoWayHome(f"no checked way home ({'; '.join(found) or 'no height is left to lift to'}): jog the arm free by hand")
+    tried = "; ".join(found) or "no height is left to lift to"
+    raise NoWayHome(f"no checked way home ({tried}): jog the arm free by hand")
 
 
 def straight_up(q_rad: np.ndarray, height_m: float, start_s: float, config: HomeConfig) -> Trajectory:
-    """The tool's point rises straight to `height_m` above the table, its orientation kept; KinematicsError out of reach."""
+    """The tool rises straight to `height_m` above the table, its orientation kept; KinematicsError out of reach."""
     pose = kinematics.pose_base_link_tool(q_rad)
     rise = height_m - float(pose[2, 3])
     shares = np.linspace(0.0, 1.0, max(3, int(np.ceil(abs(rise) / KNOT_M)) + 1))
@@ -91,7 +95,7 @@ def straight_up(q_rad: np.ndarray, height_m: float, start_s: float, config: Home
 
 
 def check(legs: list[Trajectory], limits: Limits) -> str:
-    """What is wrong with the whole path: joint ranges, the tool's box, clearance. Empty when nothing is; NaN is wrong."""
+    """What is wrong with the whole path: joint ranges (NaN too), the tool's box, clearance. Empty when nothing is."""
     rows = [leg.at(t) for leg in legs for t in np.linspace(0.0, leg.duration_s, max(2, int(leg.duration_s / SAMPLE_S)))]
     q = np.stack(rows)
     outside = ~((q >= limits.q_min_rad) & (q <= limits.q_max_rad))

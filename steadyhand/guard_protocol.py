@@ -62,7 +62,7 @@ class Gripper:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """An AUTO input is alive and fresh, or says why not (`ok` false is a fault at once, silence one after its limit)."""
+    """An AUTO input is alive and fresh, or says why not: `ok` false is a fault at once, silence after its limit."""
 
     name: str
     ok: bool
@@ -105,7 +105,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Beat:
-    """One guard of a stop domain to another. `boot` is random per start, `stops` counts the stops that began with it."""
+    """One guard of a stop domain to another. `boot` is random per start, `stops` counts the stops that began here."""
 
     guard: str
     boot: int

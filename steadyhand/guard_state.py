@@ -1,9 +1,9 @@
 """The guard's latched state machine: what may move now, and what each event does about it. Pure: time is an argument.
 
-`step(state, event, now_s)` gives the next state and decisions as data; the loop of the guard carries them out. Events are
-frozen dataclasses, faults are names looked up in `RULES`. The highest reaction wins in every mode. An armed state is
-built in one place only, from a state that was arming, which is built in one place only, from a verified request: the
-other transitions cannot be written.
+`step(state, event, now_s)` gives the next state and decisions as data; the loop of the guard carries them out. Events
+are frozen dataclasses, faults are names looked up in `RULES`. The highest reaction wins in every mode. An armed state
+is built in one place only, from a state that was arming, which is built in one place only, from a verified request:
+the other transitions cannot be written.
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def rule_of(name: str) -> Rule:
-    """Rule of a fault name; `input:camera` is ruled by `input`. An unknown fault gets the strictest: everything stops."""
+    """Rule of a fault name; `input:camera` is ruled by `input`. An unknown fault stops and forbids everything."""
     return RULES.get(name.partition(":")[0], Rule(Reaction.SILENCE))
 
 

@@ -1,8 +1,8 @@
 """What a person did with the arm, recorded so that it can become a demonstration: observation, command, motion, label.
 
-Pure. An intervention begins when the guard reports a manual mode and ends when it no longer does. Its records are those of
-a trace (`steadyhand.trace`): one `begin`, a `step` each `period_s`, one `end`. `demonstration` turns them into the action
-space of the policy (`policy_io`): tool displacements per period and the gripper's side.
+Pure. An intervention begins when the guard reports a manual mode and ends when it no longer does. Its records are those
+of a trace (`steadyhand.trace`): one `begin`, a `step` each `period_s`, one `end`. `demonstration` turns them into the
+action space of the policy (`policy_io`): tool displacements per period and the gripper's side.
 """
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Recorder:
         self.number, self._steps, self._begun_s, self._next_s = self.number + 1, 0, state.stamp_s, -math.inf
         return Record("begin", state.stamp_s, {
             "number": self.number, "label": label(state.mode, self._causes), "by": by, "mode": state.mode.value,
-            "from_mode": self._from.value, "causes": list(self._causes), "period_s": self.period_s, "token": state.token,
+            "from_mode": self._from.value, "causes": list(self._causes), "period_s": self.period_s,
+            "token": state.token,
         })  # fmt: skip
 
     def _end(self, state: RobotState) -> Record:
@@ -105,7 +106,8 @@ def _step(state: RobotState, command: JogCommand | None, estimate: Estimate | No
         "observation_id": "" if estimate is None else estimate.observation_id,
         "estimate_mode": "" if estimate is None else estimate.mode.name,
         "objects": [] if estimate is None else [
-            {"id": o.object_id, "position_m": o.position_m, "yaw_rad": o.yaw_rad, "in_box": o.in_box} for o in estimate.objects
+            {"id": o.object_id, "position_m": o.position_m, "yaw_rad": o.yaw_rad, "in_box": o.in_box}
+            for o in estimate.objects
         ],
     })  # fmt: skip
 
@@ -137,8 +139,10 @@ def demonstration(records: Iterable[Mapping[str, object]]) -> Demonstration:
     if begin is None or len(rows) < 2:
         raise BadRecording(f"{len(rows)} steps{'' if begin else ' and no begin'}: not a whole intervention")
     try:
-        commanded, executed = (np.array([r[name] for r in rows], dtype=float) for name in ("q_commanded_rad", "q_rad"))
-        opening, stamps = (np.array([r[name] for r in rows], dtype=float) for name in ("gripper_commanded_m", "stamp_s"))
+        commanded, executed, opening, stamps = (
+            np.array([r[name] for r in rows], dtype=float)
+            for name in ("q_commanded_rad", "q_rad", "gripper_commanded_m", "stamp_s")
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise BadRecording(f"step of unexpected content: {error}") from error
     for name, values, columns in (("q_commanded_rad", commanded, (6,)), ("q_rad", executed, (6,)),

@@ -1,10 +1,10 @@
 """Manual jogging: a velocity command becomes a short chunk of joint way-points, which the gate judges like any other.
 
-Pure. `Jog.step` is called with each new guard state; it answers with a chunk at most every `send_s`. Speeds are limited,
-velocity changes at most by `acceleration` (so that way-points stay what the interpolator can follow), joints and tool slow
-down before their limits, and Cartesian motion slows down before a singularity and halts at it, by the condition number of
-the tool's Jacobian (m and rad mixed): slow from 17, halt at 30, the values that MoveIt Servo publishes. Away from a
-singularity is always free.
+Pure. `Jog.step` is called with each new guard state; it answers with a chunk at most every `send_s`. Speeds are
+limited, velocity changes at most by `acceleration_rad_s2` (so that way-points stay what the interpolator can follow),
+joints and tool slow down before their limits, and Cartesian motion slows down before a singularity and halts at it, by
+the condition number of the tool's Jacobian (m and rad mixed): slow from 17, halt at 30, the values that MoveIt Servo
+publishes. Away from a singularity is always free.
 
 A stream of commands is expected, zeros included: a released stick sends zeros and the arm comes to rest armed. A stream
 that falls silent for `timeout_s` gets no more chunks: the chunk's own tail brakes, and the guard stops (S1).
@@ -23,7 +23,8 @@ from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.types import JointChunk, Mode, RobotState, Verdict
 
 FRAMES = ("base_link", "tool")
-CONDITION_SLOW, CONDITION_HALT = 17.0, 30.0  # MoveIt Servo: lower_singularity_threshold, hard_stop_singularity_threshold
+# MoveIt Servo: lower_singularity_threshold, hard_stop_singularity_threshold
+CONDITION_SLOW, CONDITION_HALT = 17.0, 30.0
 MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 SUBSTEP_S = 0.01
 
@@ -54,7 +55,7 @@ class JogConfig:
 
 @dataclass(frozen=True)
 class JogCommand:
-    """A wanted velocity. `joint`: `values` (6,) rad/s. Else a twist (vx vy vz wx wy wz) of the tool's point in `frame`."""
+    """A wanted velocity. `joint`: `values` (6,) rad/s. Else a twist (vx vy vz wx wy wz) of the tool in `frame`."""
 
     stamp_s: float  # monotonic, when it arrived
     values: tuple[float, ...]
@@ -114,8 +115,9 @@ class Jog:
         self._number += 1
         self._sent_s, self._last = state.stamp_s, command
         chunk = JointChunk(
-            token=state.token, state_seq=state.seq, state_stamp_s=state.stamp_s, trace_id=f"{self._prefix}-{self._number}",
-            source="manual", joint_names=ur5.JOINT_NAMES, period_s=self.config.period_s, q_rad=q,
+            token=state.token, state_seq=state.seq, state_stamp_s=state.stamp_s,
+            trace_id=f"{self._prefix}-{self._number}", source="manual", joint_names=ur5.JOINT_NAMES,
+            period_s=self.config.period_s, q_rad=q,
         )  # fmt: skip
         status = "refused by the gate: go another way" if self._blocked is not None else status
         return JogStep(chunk, status, scale, condition)

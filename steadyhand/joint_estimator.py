@@ -1,7 +1,7 @@
 """Kalman filter of the joints: position and velocity from encoder readings, with the innovation that tells of faults.
 
-Constant-velocity model per joint with discrete white acceleration noise (Bar-Shalom, Li and Kirubarajan 2001, 6.3.2): the
-state of six joints is (q, qd); noise and transition are made for each step, so that steps may differ.
+Constant-velocity model per joint with discrete white acceleration noise (Bar-Shalom, Li and Kirubarajan 2001, 6.3.2):
+the state of six joints is (q, qd); noise and transition are made for each step, so that steps may differ.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JointEstimator:
         """One measurement (6,), (6,). None, counted, when it is not finite or not later than the last one."""
         z = np.concatenate([q_rad, qd_rad_s]).astype(float)
         if z.shape != (2 * ur5.DOF,):
-            raise ProtocolError(f"joint measurement has {z.shape[0]} values: expected {ur5.DOF} positions and velocities")
+            raise ProtocolError(f"joint measurement has {len(z)} values: expected {ur5.DOF} positions and velocities")
         if not np.isfinite(z).all() or not np.isfinite(stamp_s):
             self.rejected += 1
             return None

@@ -38,7 +38,7 @@ class JoyConfig:
             raise ConfigError(f"JoyConfig.signs = {list(self.signs)}: give six of 1.0 and -1.0")
         buttons = (self.dead_man, self.stop, self.gripper_close, self.gripper_open)
         if len(set(buttons)) != len(buttons):
-            raise ConfigError(f"JoyConfig: buttons {list(buttons)} for dead_man, stop, gripper: give four different ones")
+            raise ConfigError(f"JoyConfig: buttons {list(buttons)} for dead_man, stop, gripper: give four that differ")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ T_TOOL0_TOOL[2, 3] = ur5.TOOL_LENGTH_M
 
 _COS_ALPHA = np.round(np.cos(ur5.DH_ALPHA_RAD), 15)
 _SIN_ALPHA = np.round(np.sin(ur5.DH_ALPHA_RAD), 15)
-_DH = tuple(zip(_COS_ALPHA.tolist(), _SIN_ALPHA.tolist(), np.asarray(ur5.DH_A_M).tolist(), np.asarray(ur5.DH_D_M).tolist()))
+_DH = tuple(zip(_COS_ALPHA.tolist(), _SIN_ALPHA.tolist(), ur5.DH_A_M.tolist(), ur5.DH_D_M.tolist()))
 
 
 def link_transforms(q_rad: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def jacobian(q_rad: np.ndarray) -> np.ndarray:
 
 
 def _tool_and_jacobian(q_rad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tool pose (4, 4) and Jacobian (6, 6) of one configuration; plain floats: arrays of this size cost more than they save."""
+    """Tool pose (4, 4) and Jacobian (6, 6) of one configuration, in plain floats: such small arrays cost more."""
     xx, xy, xz, yx, yy, yz, zx, zy, zz = -1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0  # columns x, y, z: of `base`
     px = py = pz = 0.0
     joints = []
@@ -126,6 +126,7 @@ def ik_near(
         step = j.T @ np.linalg.solve(j @ j.T + damping**2 * np.eye(6), error)
         q = q + np.clip(step, -0.3, 0.3)
     raise KinematicsError(
-        f"pose at {np.round(wanted[:3, 3], 4).tolist()} m not reached from seed {np.round(q_seed_rad, 3).tolist()} rad: "
-        f"residual {np.abs(error).max():.2e}; give a pose inside the workspace or a closer seed"
+        f"pose at {np.round(wanted[:3, 3], 4).tolist()} m not reached from seed "
+        f"{np.round(q_seed_rad, 3).tolist()} rad: residual {np.abs(error).max():.2e}; "
+        "give a pose inside the workspace or a closer seed"
     )

@@ -1,4 +1,4 @@
-"""What the guard asks of a robot. Drivers (UR5, fake) implement it; `tests/contract/robot_contract.py` holds them to it.
+"""What the guard asks of a robot. Drivers (UR5, fake) implement it, held to it by `tests/contract/robot_contract.py`.
 
 Nothing here blocks: the guard's loop calls every method between two set-points.
 """

@@ -26,7 +26,8 @@ def markdown(d: Diagnosis, when: str = "") -> str:
         named = " **(named as failing)**" if layer == d.layer else ""
         lines += [f"- {layer}{named}", *(f"  - {finding}" for finding in findings or ("nothing conspicuous",))]
     lines += ["", "## Robot", *(f"- {line}" for line in d.robot), ""]
-    lines += ["## Counters of this goal", *(f"- {name}: {value}" for name, value in sorted(d.counters.items()) if value), ""]
+    counters = [f"- {name}: {value}" for name, value in sorted(d.counters.items()) if value]
+    lines += ["## Counters of this goal", *counters, ""]
     return "\n".join(lines)
 
 

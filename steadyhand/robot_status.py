@@ -1,8 +1,8 @@
 """What the robot says of itself, as named causes of the guard's table (`guard_state.RULES`). Pure.
 
-Where the robot's own safety system has acted, the cause is `robot_safety:...` or `robot_mode:...` (S0: send nothing, stop
-the old program). Where it has only changed what it allows, the guard disarms by braking (S1). Source of the numbers:
-Universal Robots, "Real-Time Data Exchange (RTDE) Guide": robot_mode, safety_mode, robot_status_bits.
+Where the robot's own safety system has acted, the cause is `robot_safety:...` or `robot_mode:...` (S0: send nothing,
+stop the old program). Where it has only changed what it allows, the guard disarms by braking (S1). Source of the
+numbers: Universal Robots, "Real-Time Data Exchange (RTDE) Guide": robot_mode, safety_mode, robot_status_bits.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Single-step of the executor: before each phase the agent waits for the operator's word. Pure.
 
-While it waits the arm stands (a moving one is braked first), the phase's deadline does not run, and nothing is asked of the
-policy. Watching does not wait: an object that is lost, a stop and a cancel act at once.
+While it waits the arm stands (a moving one is braked first), the phase's deadline does not run, and nothing is asked of
+the policy. Watching does not wait: an object that is lost, a stop and a cancel act at once.
 """
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Each guard sends beats that count the stops which began with it. A counter that has gone on, a guard that was started
 anew, one whose robot's safety system has acted and one that is silent: each stops every other guard of the domain. Each
-guard is then re-armed by an operator, on its own. A stop that a peer caused is not counted, or two guards would stop each
-other for ever; so every guard names every other one. An orderly disarming is no stop.
+guard is then re-armed by an operator, on its own. A stop that a peer caused is not counted, or two guards would stop
+each other for ever; so every guard names every other one. An orderly disarming is no stop.
 """
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class InputWatchdog:
         for name, limit in self.limits_s.items():
             last = self._last_s.get(name)
             if last is None:
-                found[f"input:{name}"] = "not heard of since a person moved the arm" if self._renewed else "never heard of"
+                since = "not heard of since a person moved the arm" if self._renewed else "never heard of"
+                found[f"input:{name}"] = since
             elif now_s - last > limit:
                 found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms"
             elif name in self._trouble:
@@ -126,7 +127,7 @@ class SourceWatchdog:
     """The command source's duty: while the plan moves, a streaming source sends a chunk at least every `timeout_s`.
 
     Sources in `streaming` (closed-loop: policy, manual) are judged on their silence; any source is judged when its
-    way-points were used up for `timeout_s` although the last one still wanted motion (the plan's tail brakes meanwhile).
+    way-points were used up for `timeout_s` although the last one still wanted motion (the plan's tail brakes then).
     """
 
     timeout_s: float

@@ -60,6 +60,7 @@ def test_stop_wins_in_every_mode(state, stop):
     assert not after.armed and after.arming is None
     if before.armed:
         assert after.stopping is not None and any(isinstance(d, gs.Stop) for d in decisions)
+        assert not after.at_rest  # rest is measured anew
 
 
 @pytest.mark.parametrize("state, event", PRODUCT)

@@ -1,4 +1,4 @@
-"""Jogging: limits, timeout, singularities, bad input; through the guard's own gate, from any pose and for any command."""
+"""Jogging: limits, timeout, singularities, bad input; through the guard's own gate, from any pose, for any command."""
 import dataclasses
 
 import numpy as np
@@ -43,12 +43,14 @@ def drive(rig, values, seconds, **how):
         if step.chunk is not None:
             c = step.chunk
             rig.guard.handle(rig.shell, Chunk(
-                c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, list(c.joint_names), c.period_s, c.q_rad.tolist(),
+                c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, list(c.joint_names), c.period_s,
+                c.q_rad.tolist(),
             ), rig.now_s)  # fmt: skip
         for _, m in rig.answers:
             if isinstance(m, Verdict):
                 rig.jog.on_verdict(CoreVerdict(m.trace_id, m.accepted, m.reason, m.detail))
-        rig.refused = [m for _, m in rig.answers if isinstance(m, Verdict) and not m.accepted] + getattr(rig, "refused", [])
+        refused = [m for _, m in rig.answers if isinstance(m, Verdict) and not m.accepted]
+        rig.refused = refused + getattr(rig, "refused", [])
         rig.answers.clear()
         q.append(rig.state.q_commanded_rad)
         steps.append(step)
@@ -80,7 +82,8 @@ def test_the_tool_frame_is_the_tools():
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    values=st.lists(st.floats(-3, 3), min_size=6, max_size=6), joint=st.booleans(), frame=st.sampled_from(["base_link", "tool"]),
+    values=st.lists(st.floats(-3, 3), min_size=6, max_size=6), joint=st.booleans(),
+    frame=st.sampled_from(["base_link", "tool"]),
     then=st.lists(st.floats(-3, 3), min_size=6, max_size=6),
 )
 def test_any_commands_stay_within_the_limits_and_end_at_rest_armed(values, joint, frame, then):
@@ -90,7 +93,8 @@ def test_any_commands_stay_within_the_limits_and_end_at_rest_armed(values, joint
     q = np.concatenate(parts)
     assert rig.state.mode == "ARMED_MANUAL", (rig.state.causes, rig.refused)
     qd = np.diff(q, axis=0) / DT_S
-    assert np.abs(qd).max() <= 1.1 * CONFIG.joint_rad_s  # way-points are within; the interpolator's hand-over adds a little
+    # way-points are within; the interpolator's hand-over adds a little
+    assert np.abs(qd).max() <= 1.1 * CONFIG.joint_rad_s
     assert (np.abs(np.diff(qd, axis=0)) / DT_S <= UR5_LIMITS.qdd_max_rad_s2).all()
     tool = kinematics.pose_base_link_tool(q)[:, :3, 3]
     assert (tool >= UR5_LIMITS.tool_min_m).all() and (tool <= UR5_LIMITS.tool_max_m).all()
@@ -102,7 +106,8 @@ def test_towards_the_side_of_the_box_it_comes_to_rest_before_it_armed():
     q, steps = drive(rig, (0.25, 0, 0, 0, 0, 0), 5.0)
     x = kinematics.pose_base_link_tool(q[-1])[0, 3]
     assert rig.state.mode == "ARMED_MANUAL" and not rig.refused
-    assert UR5_LIMITS.tool_max_m[0] - 0.05 < x <= UR5_LIMITS.tool_max_m[0] or any("singularity" in s.status for s in steps)
+    at_the_side = UR5_LIMITS.tool_max_m[0] - 0.05 < x <= UR5_LIMITS.tool_max_m[0]
+    assert at_the_side or any("singularity" in s.status for s in steps)
 
 
 @pytest.mark.parametrize("values, axis", [((0, 0, -0.1, 0, 0, 0), 2), ((0, 0.1, 0, 0, 0, 0), 1)])
@@ -172,7 +177,8 @@ def test_silence_ends_the_chunks_and_the_guard_stops():
             sent_after = rig.now_s - last.stamp_s
             c = step.chunk
             rig.guard.handle(rig.shell, Chunk(
-                c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, list(c.joint_names), c.period_s, c.q_rad.tolist(),
+                c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, list(c.joint_names), c.period_s,
+                c.q_rad.tolist(),
             ), rig.now_s)  # fmt: skip
     assert sent_after <= CONFIG.timeout_s
     rig.run(1.0)
@@ -206,7 +212,9 @@ def test_nothing_is_sent_outside_manual_modes(mode):
     assert step.chunk is None and mode.value in step.status
 
 
-@pytest.mark.parametrize("values", [(0.1,) * 5, (0.1,) * 7, (), (float("nan"),) + (0.0,) * 5, (float("inf"),) * 6, ("x",) * 6])
+@pytest.mark.parametrize("values", [
+    (0.1,) * 5, (0.1,) * 7, (), (float("nan"),) + (0.0,) * 5, (float("inf"),) * 6, ("x",) * 6,
+])  # fmt: skip
 def test_bad_values_are_refused(values):
     with pytest.raises(JogRefused, match="six finite"):
         JogCommand(1.0, values)

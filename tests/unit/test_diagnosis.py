@@ -9,13 +9,19 @@ from steadyhand.task import Failure
 from steadyhand_ros.report_writer import ReportWriter
 from steadyhand_sim.kinematic_cell import KinematicCell, scatter
 
-BOOKKEEPING = {"policy_calls": 40, "served_local": 38, "fault_policy_timeout": 2, "refused_workspace": 3, "braked": 1, "fault_grasp_empty": 5}
+BOOKKEEPING = {
+    "policy_calls": 40, "served_local": 38, "fault_policy_timeout": 2, "refused_workspace": 3, "braked": 1,
+    "fault_grasp_empty": 5,
+}
 
 
 def evidence(**more) -> Evidence:
     c = KinematicCell(scatter(2, 0), 0)
     c.warm_up()
-    return Evidence(c.state(), c.estimate, BOOKKEEPING, placed=1, attempted=2, task="clear_tray", goal_id="g", latency_ms=(3.0, 4.0), **more)
+    return Evidence(
+        c.state(), c.estimate, BOOKKEEPING, placed=1, attempted=2, task="clear_tray", goal_id="g",
+        latency_ms=(3.0, 4.0), **more,
+    )
 
 
 def failures(*names: str) -> list[Failure]:
@@ -34,7 +40,8 @@ def test_the_layer_of_the_failures_is_named_with_evidence_and_something_to_do(na
 def test_evidence_is_collected_for_every_layer():
     d = diagnosis.diagnose(failures("grasp_empty"), "given up", evidence())
     assert tuple(d.findings) == LAYERS_IN_ORDER
-    assert any("NOMINAL" in f for f in d.findings["perception"]) and any("object" in f for f in d.findings["perception"])
+    seen = d.findings["perception"]
+    assert any("NOMINAL" in f for f in seen) and any("object" in f for f in seen)
     assert any("policy_calls 40" in f for f in d.findings["policy"]) and any("p99" in f for f in d.findings["policy"])
     assert any("refused_workspace 3" in f for f in d.findings["execution"])
     assert any("mrad" in f for f in d.findings["hardware"])
@@ -47,9 +54,11 @@ def test_the_later_failures_decide_a_tie():
 
 
 def test_the_report_has_everything_a_technician_needs():
-    text = report.markdown(diagnosis.diagnose(failures("grasp_empty", "grasp_lost"), "given up", evidence()), "2026-01-01 10:00")
-    for heading in ("**Time:** 2026-01-01 10:00", "**Scope:** goal clear_tray: 1 placed", "**Layer:** hardware", "**Expected recovery:**",
-                    "## What to do", "1. check finger pads", "## Measures taken by itself", "after grasp_empty in grasp: re-perceive",
+    given_up = diagnosis.diagnose(failures("grasp_empty", "grasp_lost"), "given up", evidence())
+    text = report.markdown(given_up, "2026-01-01 10:00")
+    for heading in ("**Time:** 2026-01-01 10:00", "**Scope:** goal clear_tray: 1 placed", "**Layer:** hardware",
+                    "**Expected recovery:**", "## What to do", "1. check finger pads",
+                    "## Measures taken by itself", "after grasp_empty in grasp: re-perceive",
                     "## Evidence by layer", "hardware **(named as failing)**"):
         assert heading in text, heading
     assert "detail / 0" in text  # no text breaks the table

@@ -53,6 +53,15 @@ def test_a_track_is_born_after_three_images(camera):
     assert np.linalg.norm(o.position_m - CENTRE) < 0.004 and abs(o.yaw_rad - 0.1) < 0.05
 
 
+def test_the_stated_uncertainty_covers_the_error():
+    """Normalised squared error of x and y over many tracks: above 1 the stated standard deviation would be too small."""
+    squared = []
+    for seed in range(40):
+        [o] = Camera(Estimator(), noise_m=0.002, seed=seed).show((CENTRE, 0.0), images=12).objects
+        squared += list(((o.position_m - CENTRE)[:2] / o.position_std_m) ** 2)
+    assert 0.05 < np.mean(squared) < 1.0
+
+
 def test_the_track_beats_single_images(camera):
     """Position error of the track against that of one image, over a run of noise."""
     camera.noise_m = 0.004

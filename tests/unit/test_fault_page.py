@@ -18,7 +18,8 @@ def exists(test: str) -> bool:
 
 
 def test_the_page_is_in_step():
-    assert (ROOT / "docs" / "faults.md").read_text() == fault_page.page(), "python -m steadyhand.fault_page > docs/faults.md"
+    written = (ROOT / "docs" / "faults.md").read_text()
+    assert written == fault_page.page(), "python -m steadyhand.fault_page > docs/faults.md"
 
 
 def test_every_rule_of_the_guard_has_a_row():
@@ -61,5 +62,6 @@ def test_what_a_step_fails_as_is_an_l2_fault_with_recovery_and_layer():
             assert faults.level(fault) is faults.Level.L2
             assert fault in recovery.PICKING or fault in recovery.CARRYING
             assert fault in diagnosis.LAYERS
-    assert {f for row in PHASES.values() for f in row.faults} == {r.name for r in faults.TABLE.values() if r.level is faults.Level.L2}
+    l2 = {r.name for r in faults.TABLE.values() if r.level is faults.Level.L2}
+    assert {f for row in PHASES.values() for f in row.faults} == l2
     assert {p for p, row in PHASES.items() if row.controller.startswith("policy")} == POLICY_PHASES

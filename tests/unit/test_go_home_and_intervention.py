@@ -89,7 +89,8 @@ def recorded():
     path = [at(0.40 + 0.0002 * k, 0.1, 0.2, 0.001 * k) for k in range(100)]
     states = [state(2 + k, q=q, gripper_m=0.085 if k < 50 else 0.0) for k, q in enumerate(path)]
     records += play(recorder, states, JogCommand(0.0, (0.025, 0, 0, 0, 0, 0.1)))
-    return records + play(recorder, [state(102, Mode.STOPPED, causes=("disarmed: operator",)), state(103, Mode.STOPPED)])
+    ended = [state(102, Mode.STOPPED, causes=("disarmed: operator",)), state(103, Mode.STOPPED)]
+    return records + play(recorder, ended)
 
 
 def lines(records):

@@ -53,11 +53,13 @@ def test_last_waypoint_is_met_and_the_plan_ends_at_rest_there_plus_the_tail():
     assert not plan.qd_rad_s[-1].any() and not plan.qdd_rad_s2[-1].any()
 
 
-def test_derivatives_belong_to_the_positions():
+@pytest.mark.parametrize("blend_s", [0.176, 0.034])  # the second one is no whole number of periods
+def test_derivatives_belong_to_the_positions(blend_s):
     rng = np.random.default_rng(3)
     plan = build_plan(
-        chunk(HOME + np.cumsum(rng.normal(0, 0.01, (8, 6)), 0)), 0.02, hold_plan(HOME, T, 0.0), 0, answered=published()
-    )
+        chunk(HOME + np.cumsum(rng.normal(0, 0.002, (8, 6)), 0)), 0.02, hold_plan(HOME, T, 0.0), 0,
+        config=InterpolatorConfig(blend_s=blend_s), answered=published(),
+    )  # fmt: skip
     q = np.vstack([plan.history_rad[-1:], plan.q_rad])
     middle = (q[2:] - q[:-2]) / (2 * T)
     assert np.abs(middle - plan.qd_rad_s[:-1]).max() < 2e-2  # second order: jerk * T^2 / 6 at a few hundred rad/s3

@@ -42,8 +42,8 @@ def test_a_button_acts_once_per_press():
 
 
 @pytest.mark.parametrize("axes, buttons", [
-    ([0.0] * 4, [0] * 11), ([0.0] * 8, [0] * 4), ([], []), ([float("nan")] * 8, [0] * 11), ([float("inf")] * 8, [0] * 11),
-    ([0.0] * 1000, [0] * 11),
+    ([0.0] * 4, [0] * 11), ([0.0] * 8, [0] * 4), ([], []),
+    ([float("nan")] * 8, [0] * 11), ([float("inf")] * 8, [0] * 11), ([0.0] * 1000, [0] * 11),
 ])  # fmt: skip
 def test_a_pad_that_does_not_fit_is_refused(axes, buttons):
     with pytest.raises(JogRefused, match="joy"):

@@ -95,7 +95,8 @@ def test_peers_are_found_by_slot_or_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given_, match", [
     (dict(peers=["right"]), "peers"), (dict(peers={"right": 1}), "peers"), (dict(peers={"": "slot:1"}), "peers"),
-    (dict(name="left", peers={"left": "slot:1"}), "own name"), (dict(name=""), "name"), (dict(peer_timeout_s=0.0), "peer_timeout_s"),
+    (dict(name="left", peers={"left": "slot:1"}), "own name"), (dict(name=""), "name"),
+    (dict(peer_timeout_s=0.0), "peer_timeout_s"),
     (dict(link_timeout_s=-1.0), "link_timeout_s"),
 ])  # fmt: skip
 def test_a_wrong_configuration_is_refused_by_name(given_, match):
@@ -164,7 +165,10 @@ def test_a_cut_between_them_stops_both_and_forbids_both():
     pair.arm()
 
 
-beats = st.builds(Beat, st.sampled_from(["a", "b", "stranger"]), st.integers(0, 2), st.integers(0, 3), st.text(max_size=5), st.just(""))
+beats = st.builds(
+    Beat, st.sampled_from(["a", "b", "stranger"]), st.integers(0, 2), st.integers(0, 3), st.text(max_size=5),
+    st.just(""),
+)
 
 
 @settings(max_examples=200)

@@ -130,6 +130,17 @@ def test_motion_refusals_name_joint_value_and_limit(plan, reason, says):
     assert says in verdict.detail and "set-point" in verdict.detail
 
 
+@pytest.mark.parametrize("side", ["tool_min_m", "tool_max_m"])
+@pytest.mark.parametrize("axis", range(3))
+def test_each_side_of_the_tools_box_is_a_limit(axis, side):
+    plan = bump(0, 0.15)
+    tool = kinematics.pose_base_link_tool(plan.q_rad)[:, axis, 3]
+    box = {name: getattr(UR5_LIMITS, name).copy() for name in ("tool_min_m", "tool_max_m")}
+    box[side][axis] = tool.min() + 1e-4 if side == "tool_min_m" else tool.max() - 1e-4
+    verdict = SafetyGate(replace(UR5_LIMITS, **box)).check_plan(plan, plan.history_rad)
+    assert verdict.reason == Reason.WORKSPACE.value and f"tool {'xyz'[axis]} " in verdict.detail
+
+
 def test_position_refusal():
     start = HOME.copy()
     start[5] = 2 * np.pi - 0.01
