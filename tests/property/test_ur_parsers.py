@@ -1,7 +1,7 @@
 """No bytes from a peer crash a parser or disturb another client; what is well-formed survives any cutting."""
 import struct
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from steadyhand.errors import ProtocolError
@@ -90,6 +90,7 @@ _REQUEST = st.tuples(st.sampled_from(list(b"VvMUOISP\x00\xff")), st.one_of(
 
 @FEW
 @given(st.lists(_REQUEST, max_size=20), st.lists(st.integers(0, 9999), max_size=20))
+@example([(ord("I"), b"input_int_register_24"), (ord("U"), struct.pack(">Bi", 1, -7)), (ord("\xff"), b"")], [5, 30])
 def test_rtde_server_takes_anything(requests, cuts):
     server = RtdeServer(CONTROLLER)
     session = server.accept(Sink())
