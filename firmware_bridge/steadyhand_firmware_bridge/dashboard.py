@@ -48,7 +48,6 @@ class DashboardClient:
         if not 0.0 < timeout_s < 600.0:
             raise ConfigError(f"DashboardClient timeout_s={timeout_s}: give a positive number of seconds")
         self.host, self.port, self.timeout_s = host, port, timeout_s
-        self.failures = 0
         self._socket: socket.socket | None = None
         self._connecting = self._greeted = False
         self._buffer = b""
@@ -146,7 +145,6 @@ class DashboardClient:
 
     def _fail(self, reason: str, only_first: bool = False) -> list[DashboardReply]:
         self._drop()
-        self.failures += 1
         failed = [self._queue.popleft()] if only_first else list(self._queue)
         if not only_first:
             self._queue.clear()

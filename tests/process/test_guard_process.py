@@ -171,8 +171,10 @@ def test_a_protective_stop_is_withdrawn_from_and_releasing_moves_nothing(moving)
     assert not operator.rearm("auto", folder=moving.folder).ok
     ended = moving.observer.watch(2.0, lambda v: v["runtime_state"] == 1)[-1]
     assert ended["runtime_state"] == 1  # stopped at detection: there is nothing to resume at the pendant
-    time.sleep(5.1)  # a protective stop can be unlocked after 5 s
-    moving.controller.pendant("unlock_protective_stop")
+    end_s = time.monotonic() + 10.0
+    while not moving.controller.pendant("unlock_protective_stop")["result"]:  # not before 5 s have passed
+        assert time.monotonic() < end_s
+        moving.observer.watch(0.1)
     samples = moving.observer.watch(0.5)
     assert max(map(target_speed, samples)) == 0.0 and moving.client.state.mode == "STOPPED"
     moving.until(lambda s: s.safety_mode == 1 and s.at_rest, 3.0)

@@ -447,6 +447,18 @@ def test_a_program_that_ignores_silence_is_ended_by_the_controllers_own_stop(mon
     assert rig.robot.stops == 1
 
 
+def test_a_program_that_does_not_halt_is_ended_by_the_controllers_own_stop():
+    rig = armed()
+    send = rig.robot.send
+    rig.robot.send = lambda command, *rest: send(Command.HOLD if command is Command.HALT else command, *rest)
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    assert rig.run(1.0, until=lambda s: s.at_rest)
+    rig.run(0.1)
+    assert rig.robot.stops == 0 and not rig.guard.settled
+    rig.run(0.2)
+    assert rig.robot.stops == 1 and rig.guard.settled
+
+
 def test_the_newest_stop_is_stamped_when_received_and_when_braking_first_goes_out():
     rig = armed()
     assert rig.state.last_stop == {}

@@ -38,7 +38,6 @@ class PeerSocket:
         self._sent: Beat | None = None
         self._cycles = 0
         self.malformed = 0
-        self.unsent = 0
 
     def open(self) -> None:
         """Bind; the caller holds the slot's lock. Raises ConfigError."""
@@ -81,7 +80,7 @@ class PeerSocket:
         return found
 
     def send(self, beat: Beat, each_cycle: bool = False) -> None:
-        """To every peer: at once when there is news, else at every second cycle; one that is not there is counted."""
+        """To every peer: at once when there is news, else at every second cycle."""
         if self._sock is None:
             return
         self._cycles += each_cycle
@@ -93,7 +92,7 @@ class PeerSocket:
             try:
                 self._sock.sendto(packet, path)
             except OSError:
-                self.unsent += 1  # not started yet, or gone: its silence or ours is the other side's to notice
+                pass  # not started yet, or gone: its silence or ours is the other side's to notice
 
     def close(self) -> None:
         """Close and remove."""

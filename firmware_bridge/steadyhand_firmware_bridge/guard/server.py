@@ -42,8 +42,6 @@ class Client:
     hello: Hello | None = None
     commander: bool = False
     budget: int = PACKETS_PER_CLIENT_PER_CYCLE
-    malformed: int = 0
-    dropped: int = 0
 
 
 @dataclass(eq=False)
@@ -55,7 +53,6 @@ class Server:
     refused_connections: int = 0
     dropped_states: int = 0
     malformed: int = 0
-    stop_packets: int = 0
     credential: str = ""
     _listener: socket.socket | None = None
     _stop: socket.socket | None = None
@@ -135,7 +132,6 @@ class Server:
             except OSError:
                 break  # a datagram that the kernel could not deliver; the next wait shows what follows
             self._stop_budget -= 1
-            self.stop_packets += 1
             try:
                 message = decode(packet) if not found else None  # a flood is decoded once
             except ProtocolError:
@@ -181,7 +177,6 @@ class Server:
                     raise ProtocolError("expected a hello first")
             except ProtocolError:
                 self.malformed += 1
-                client.malformed += 1
                 continue
             handle(client, message)
         return True
@@ -204,7 +199,6 @@ class Server:
         try:
             client.sock.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
-            client.dropped += 1
             self.dropped_states += 1
         except OSError:
             pass  # gone: the next receive says so
