@@ -117,6 +117,8 @@ def test_failed_credentials_are_limited():
         rig.guard.handle("operator", Arm("auto", "wrong", "r"), rig.now_s)
     rig.guard.handle("operator", Arm("auto", CREDENTIAL, "r"), rig.now_s)
     assert "too many" in rig.last(Reply).message
+    rig.run(1.1)
+    assert rig.arm().ok  # one try a second is given back
 
 
 def test_moves_under_chunks_and_runs_out_at_rest():
@@ -199,6 +201,15 @@ def test_newest_chunk_wins_and_the_older_is_counted():
     assert rig.last(Verdict).trace_id == "a" and rig.last(Verdict).reason == "flood"
     rig.guard.admit(rig.now_s + DT_S, rig.now_s)
     assert rig.last(Verdict).trace_id == "b" and rig.last(Verdict).accepted
+
+
+def test_a_chunk_that_waits_to_be_judged_is_refused_by_a_stop():
+    rig = armed()
+    s = rig.state
+    chunk = Chunk(s.token, s.seq, s.stamp_s, "t", "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_commanded_rad] * 8)
+    rig.guard.handle(rig.shell, chunk, rig.now_s)
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    assert not rig.guard.pending and rig.last(Verdict).reason == "not_armed"
 
 
 def stop_cause(rig, seconds=1.0):
@@ -284,6 +295,13 @@ def test_a_program_that_ends_by_itself_stops_the_guard():
     assert stop_cause(rig).startswith("program_lost")
 
 
+def test_another_program_on_the_controller_stops_the_guard():
+    rig = armed()
+    measure = rig.robot._measure
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), program_token=7)
+    assert stop_cause(rig).startswith("program_lost: the controller runs another program")
+
+
 def test_auto_needs_its_inputs_and_manual_does_not():
     rig = Rig(inputs={"camera": 0.2})
     rig.run(0.3)
@@ -322,7 +340,16 @@ def test_no_stop_writes_the_gripper():
     rig.move(0.3)
     rig.guard.handle("x", Stop("me"), rig.now_s)
     rig.run(1.0)
+    rig.guard.handle(rig.shell, Gripper(rig.state.token, 0.085, "g"), rig.now_s)  # nor a command that comes after it
+    assert rig.last(Verdict).reason == "not_armed"
     assert rig.robot.gripper_writes == 1 and rig.robot.feedback().gripper_commanded_m == 0.0
+
+
+def test_a_gripper_command_that_the_link_does_not_take_is_refused():
+    rig = armed()
+    rig.robot.command_gripper = lambda width_m: False
+    rig.guard.handle(rig.shell, Gripper(rig.state.token, 0.0, "g"), rig.now_s)
+    assert rig.last(Verdict).reason == "flood" and "send it again" in rig.last(Verdict).detail
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,15 @@ def test_command_is_for_manual_and_recover(mode):
     assert not rig.last(Reply).ok and rig.guard.state.arming is None
 
 
+def test_a_second_request_while_one_arms_is_refused_and_changes_nothing():
+    rig = rig_of()
+    rig.guard.handle("teach", Arm("manual", CREDENTIAL, "first", True), rig.now_s)
+    rig.guard.handle("other", Arm("manual", CREDENTIAL, "second", True), rig.now_s)
+    assert rig.last(Reply) == Reply("second", False, "an arming is under way")
+    rig.run(0.3)
+    assert rig.last(Reply).request_id == "first" and rig.last(Reply).ok and rig.guard.commander == "teach"
+
+
 def test_an_unverified_operator_does_not_command():
     rig = rig_of()
     rig.guard.handle("teach", Arm("manual", "wrong", "m", True), rig.now_s)
@@ -346,6 +355,16 @@ def test_beyond_a_limit_the_arm_is_jogged_inward_only(beyond):
     assert beyond.state.mode == "RECOVERING"
     assert beyond.state.q_commanded_rad[2] < cell.HOME_Q_RAD[2] - 0.02
     assert jog(beyond, OUTWARD, 1)[0].reason == "position"  # what has been won is kept
+
+
+def test_each_arming_begins_with_the_margin_that_it_finds(beyond):
+    beyond.arm("recover")
+    assert all(v.accepted for v in jog(beyond, INWARD, 12))
+    beyond.guard.stop_requests([(Stop("panel"), 1)], beyond.now_s)
+    beyond.run(1.0)
+    beyond.robot._target = beyond.robot._q = np.array(cell.HOME_Q_RAD)  # moved out again by hand
+    beyond.run(0.3)
+    assert beyond.arm("recover").ok and jog(beyond, INWARD, 1)[0].accepted
 
 
 def test_recovering_is_slow(beyond):

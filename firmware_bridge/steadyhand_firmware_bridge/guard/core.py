@@ -288,8 +288,6 @@ class Guard:
         """A commander came (`client`) or went (None)."""
         if client is None and self.state.armed and self._manual is None:
             self.fault("shell_lost", "the commander's connection ended", now_s)
-        if client is None and self._manual is None:
-            self._drop_pending(Reason.NOT_ARMED, "commander gone")
         self._commander = client
         if self._manual is None:
             self._shell_s = now_s
