@@ -1,9 +1,11 @@
 """The guard's loop in this process, with real sockets: what must happen even when every cycle takes too long."""
 import gc
+import socket
 import time
 
 import pytest
 
+from steadyhand.guard_protocol import VERSION, Hello, decode, encode
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.fake import FakeRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
@@ -20,6 +22,10 @@ def server(tmp_path):
     server.close()
     gc.enable()  # the loop runs without
     gc.unfreeze()
+
+
+def guard_of(server, robot):
+    return Guard(robot, GuardConfig(), server.credential, lambda: 1, server.send, time.monotonic())
 
 
 class Slow(FakeRobot):
@@ -42,6 +48,45 @@ def test_a_stop_is_taken_though_no_cycle_leaves_time_for_the_sockets(server):
         3: lambda: operator.stop("panel", "", server.folder),
         6: lambda: setattr(loop, "ending", True),
     })  # fmt: skip
-    guard = Guard(robot, GuardConfig(), server.credential, lambda: 1, server.send, time.monotonic())
+    guard = guard_of(server, robot)
     loop.run(guard)
     assert robot.cycles < 20 and guard.counters()["stop:panel"] == 1
+
+
+@pytest.fixture
+def say(server):
+    """`say(hello, sock)` sends a hello, by a new connection when none is given; the reply and the connection."""
+    loop, socks = Loop(server, 0.008), []
+    loop.guard = guard_of(server, FakeRobot())
+    loop._may_go_on = lambda: True
+
+    def say(hello, sock=None):
+        if sock is None:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            socks.append(sock)
+            sock.settimeout(2.0)
+            sock.connect(str(server.folder / "command.sock"))
+            server.accept()
+        sock.send(encode(hello))
+        loop._serve([c.sock for c in server.clients], [])
+        return decode(sock.recv(4096)), sock
+
+    yield say
+    for sock in socks:
+        sock.close()
+
+
+def test_one_commander_at_a_time_and_one_hello_a_connection(server, say):
+    reply, watcher = say(Hello("watcher"))
+    assert reply.ok
+    assert not say(Hello("watcher", commander=True), watcher)[0].ok
+    assert say(Hello("shell", commander=True))[0].ok
+    reply, _ = say(Hello("second", commander=True))
+    assert not reply.ok and reply.message == "second commander: 'shell' commands already"
+    assert [c.commander for c in server.clients] == [False, True, False]
+
+
+def test_another_version_is_refused(server, say):
+    reply, _ = say(Hello("old", commander=True, version=VERSION + 1))
+    assert not reply.ok and f"this guard speaks {VERSION}" in reply.message
+    assert server.clients[0].hello is None and not server.clients[0].commander

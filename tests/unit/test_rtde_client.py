@@ -191,9 +191,13 @@ def test_a_bad_state_is_dropped_and_ten_in_a_row_end_the_session(peer, payload):
     peer.say(STATE)
     peer.poll_until(lambda: peer.client.counters.received == 1)
     assert peer.client.counters.malformed == 1
+    peer.say(package(ord("U"), payload) * 9)
+    peer.poll_until(lambda: peer.client.counters.malformed == 10)
+    peer.say(STATE)
+    peer.poll_until(lambda: peer.client.counters.received == 2)
     peer.say(package(ord("U"), payload) * 10)
     peer.poll_until(closed(peer))
-    assert peer.client.counters.received == 1
+    assert peer.client.counters.received == 2
 
 
 def test_text_messages_are_kept(peer):
