@@ -29,6 +29,7 @@ class Peer:
 
     def __init__(self):
         self.listener = socket.create_server((HOST, 0))
+        self.listener.settimeout(5.0)
         self.port = self.listener.getsockname()[1]
         self.client = RtdeClient(
             RtdeConfig(HOST, ("timestamp", "actual_q"), {"in": ("input_int_register_24", "input_double_register_24")},
@@ -321,6 +322,17 @@ def test_dashboard_client_asks_in_order():
         bench.close()
 
 
+def polled_until(client, now_s, condition):
+    """The answers on the way."""
+    replies = []
+    for _ in range(500):
+        replies += client.poll(now_s)
+        if condition():
+            return replies
+        time.sleep(0.001)  # the kernel's loopback; bounded by the 500 rounds
+    raise AssertionError(f"not within 500 polls: {replies}")
+
+
 def test_dashboard_client_gives_up_in_time(peer):
     client = DashboardClient(HOST, peer.port, timeout_s=0.5)
     client.request("stop", 0.0)
@@ -345,16 +357,25 @@ def test_a_late_answer_is_not_taken_for_the_next(peer):
     client = DashboardClient(HOST, peer.port, timeout_s=0.5)
     client.request("robotmode", 0.0)
     client.poll(0.0)
-    client.poll(0.6)
+    first, _ = peer.listener.accept()
+    first.sendall(b"Connected: Universal Robots Dashboard Server\n")
+    assert polled_until(client, 0.1, lambda: client._asked) == []
+    assert [r.ok for r in client.poll(0.6)] == [False]
     client.request("safetymode", 0.7)
     client.poll(0.7)
-    first, _ = peer.listener.accept()
     try:
-        first.sendall(b"Connected: Universal Robots Dashboard Server\nRobotmode: RUNNING\n")
+        first.sendall(b"Robotmode: RUNNING\n")
     except OSError:
-        pass
-    assert client.poll(0.8) == []
+        pass  # nobody listens there any more
+    second, _ = peer.listener.accept()
+    second.sendall(b"Connected: Universal Robots Dashboard Server\n")
+    assert polled_until(client, 0.8, lambda: client._asked) == []
+    second.sendall(b"Safetymode: NORMAL\n")
+    replies = polled_until(client, 0.8, lambda: client.idle)
+    assert [(r.command, r.value) for r in replies] == [("safetymode", "NORMAL")]
     first.close()
+    second.close()
+    client.close()
 
 
 def test_dashboard_refuses_what_it_does_not_use():
