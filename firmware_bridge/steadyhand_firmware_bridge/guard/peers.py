@@ -38,6 +38,7 @@ class PeerSocket:
         self._sent: Beat | None = None
         self._cycles = 0
         self.malformed = 0
+        self.unsent = 0
 
     def open(self) -> None:
         """Bind; the caller holds the slot's lock. Raises ConfigError."""
@@ -80,7 +81,7 @@ class PeerSocket:
         return found
 
     def send(self, beat: Beat, each_cycle: bool = False) -> None:
-        """To every peer: at once when there is news, else at every second cycle."""
+        """To every peer: at once when there is news, else at every second cycle; one that is not there is counted."""
         if self._sock is None:
             return
         self._cycles += each_cycle
@@ -92,7 +93,7 @@ class PeerSocket:
             try:
                 self._sock.sendto(packet, path)
             except OSError:
-                pass  # not started yet, or gone: its silence or ours is the other side's to notice
+                self.unsent += 1  # not started yet, or gone: its silence or ours is the other side's to notice
 
     def close(self) -> None:
         """Close and remove."""
