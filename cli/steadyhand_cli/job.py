@@ -206,7 +206,8 @@ class _Job:
             "causes": list(rest.causes) if rest else [],
             "rearmed": False,
         }
-        self.progress.say(f"operator stop: at rest after {self.stop_report['rest_after_s'] or float('nan'):.2f} s")
+        said = f"after {rest.stamp_s - before.stamp_s:.2f} s" if rest is not None else "not seen within 3 s"
+        self.progress.say(f"operator stop: rest {said}")
 
     # -- plumbing -------------------------------------------------------------------------------------------------
     def _phase(self, phase: str) -> None:

@@ -99,7 +99,7 @@ def print_summary(console: Console, summary: dict) -> None:
     served = policy.get("served_by", {})
     table.add_row("served by", ", ".join(f"{k} {v}" for k, v in served.items()) or "nobody")
     if stop:
-        rest = f"at rest after {stop['rest_after_s'] or float('nan'):.2f} s"
+        rest = "rest not seen" if stop["rest_after_s"] is None else f"at rest after {stop['rest_after_s']:.2f} s"
         moving = f"at {stop['speed_before_rad_s']:.2f} rad/s"
         table.add_row("operator stop", f"{moving}, {rest}, re-armed: {stop['rearmed']}")
     table.add_row("guard", f"{summary['scheduler']}, {summary['stops']} stops, {summary['armings']} armings")
