@@ -53,6 +53,12 @@ def test_the_later_failures_decide_a_tie():
     assert d.layer == "hardware" and d.share == 0.5
 
 
+def test_only_the_last_five_failures_name_the_layer():
+    d = diagnosis.diagnose(failures(*["grasp_empty"] * 4, *["target_lost"] * 3), "given up", evidence())
+    assert d.layer == "perception" and [f.stamp_s for f in d.failures] == [12.0, 13.0, 14.0, 15.0, 16.0]
+    assert len(d.measures) == 7
+
+
 def test_the_report_has_everything_a_technician_needs():
     given_up = diagnosis.diagnose(failures("grasp_empty", "grasp_lost"), "given up", evidence())
     text = report.markdown(given_up, "2026-01-01 10:00")

@@ -1,9 +1,25 @@
-"""The one-configuration forms agree with the general ones, and the Jacobian with differences."""
+"""Forward kinematics against worked poses; the one-configuration forms agree with the general ones."""
 import numpy as np
 import pytest
 
-from steadyhand import cell, kinematics
+from steadyhand import cell, kinematics, ur5
 from steadyhand.errors import KinematicsError
+
+
+@pytest.mark.parametrize("q_rad, flange_m, axis", [
+    # stretched out forwards: the links along x, wrist offsets d4 + d6 along y, d1 - d5 high
+    ([0, 0, 0, 0, 0, 0], [0.42500 + 0.39225, 0.10915 + 0.0823, 0.089159 - 0.09465], [0, 1, 0]),
+    # stretched upwards
+    ([0, -np.pi / 2, 0, -np.pi / 2, 0, 0], [0, 0.10915 + 0.0823, 0.089159 + 0.42500 + 0.39225 + 0.09465], [0, 1, 0]),
+    # the same, turned about the base by a quarter
+    ([np.pi / 2, -np.pi / 2, 0, -np.pi / 2, 0, 0], [-0.10915 - 0.0823, 0, 0.089159 + 0.42500 + 0.39225 + 0.09465],
+     [-1, 0, 0]),
+])  # fmt: skip
+def test_forward_kinematics_of_poses_worked_out_by_hand(q_rad, flange_m, axis):
+    flange = kinematics.link_transforms(np.array(q_rad, dtype=float))[-1]
+    assert flange[:3, 3] == pytest.approx(flange_m, abs=1e-9) and flange[:3, 2] == pytest.approx(axis, abs=1e-9)
+    tool = kinematics.pose_base_link_tool(np.array(q_rad, dtype=float))
+    assert tool[:3, 3] == pytest.approx(np.array(flange_m) + ur5.TOOL_LENGTH_M * np.array(axis), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

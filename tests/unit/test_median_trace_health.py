@@ -76,6 +76,13 @@ def test_health_gets_worse_and_better_only_after_a_streak():
     assert levels == [Level.OK] * 5 + [Level.ERROR, Level.ERROR, Level.OK]
 
 
+def test_worse_and_better_in_turn_are_no_streak():
+    c = Component("policy", HealthConfig(misses=3, hits=3))
+    for level in (Level.WARN, *[Level.ERROR, Level.OK] * 5):
+        c.report(level, "", 0.0)
+        assert c.level(0.0) is Level.WARN
+
+
 def test_silence_is_stale():
     c = Component("guard", HealthConfig(stale_after_s=1.0))
     assert c.level(0.0) is Level.STALE

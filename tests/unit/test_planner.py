@@ -23,7 +23,7 @@ def estimate(*objects) -> Estimate:
 def test_only_what_lies_in_the_tray_and_is_certain_is_picked():
     objects = [
         thing(1, 0.5, 0.0), thing(2, 0.5, 0.3, in_box=True), thing(3, 0.5, -0.1, presence=0.2),
-        thing(4, 0.5, -0.2, std=0.05), thing(5, 0.9, 0.0),
+        thing(4, 0.5, -0.2, std=0.05), thing(5, 0.9, 0.0), thing(6, 0.5, -0.05, in_box=True),
     ]
     assert [o.object_id for o in planner.in_tray(estimate(*objects), CONFIG)] == [1]
 
@@ -38,6 +38,17 @@ def test_preferred_first_and_avoided_last():
     assert planner.plan_pick(objects, HOME_M, CONFIG, prefer=1)[0].object_id == 1
     assert planner.plan_pick(objects, HOME_M, CONFIG, avoid=frozenset({2}))[0].object_id == 1
     assert planner.plan_pick(objects[1:], HOME_M, CONFIG, avoid=frozenset({2}))[0].object_id == 2
+
+
+@pytest.mark.parametrize("yaw", [-0.3, 0.0, 0.3])
+def test_a_turn_is_the_other_orientation_of_the_preferred_object_only(yaw):
+    objects = [thing(1, 0.52, -0.09, yaw)]
+    plain, turned, other = (
+        planner.plan_pick(objects, HOME_M, CONFIG, prefer=prefer, turn=turn)[0]
+        for prefer, turn in ((1, False), (1, True), (2, True))
+    )
+    assert abs(turned.target.yaw_rad - plain.target.yaw_rad) == pytest.approx(np.pi / 2)
+    assert turned.turned and not plain.turned and other.target.yaw_rad == plain.target.yaw_rad
 
 
 def test_fingers_go_where_there_is_room():

@@ -27,6 +27,17 @@ def test_joint_moves_keep_their_limits_and_end_at_rest(goal, velocity):
     assert np.abs(qd).max() < 3.0 and np.abs(qdd[2:-2]).max() < 9.0
 
 
+@pytest.mark.parametrize("distance_rad, order, limit", [(2.0, 1, 1.6), (0.1, 2, 5.0)])
+def test_a_joint_move_from_rest_uses_its_speed_or_its_acceleration_to_the_full(distance_rad, order, limit):
+    path = trajectory.joint_move(0.0, HOME, np.zeros(6), HOME + distance_rad, 1.6, 5.0)
+    assert np.abs(derivatives(path)[order][2:-2]).max() == pytest.approx(limit, rel=0.01)
+
+
+def test_a_fast_arm_gets_time_to_end_a_short_move():
+    path = trajectory.joint_move(0.0, HOME, np.full(6, 2.0), HOME + 0.01, 1.6, 5.0)
+    assert path.duration_s >= 2.0 * 2.0 / 5.0
+
+
 @settings(max_examples=15, deadline=None)
 @given(vectors)
 def test_braking_goes_on_in_its_own_direction_and_stops(velocity):
