@@ -112,7 +112,7 @@ def test_cancel_before_acceptance_never_starts():
     c.goal("early")
     assert c.results[-1].code is Code.CANCELLED
     assert commands(c.decisions) == 0 and not c.agent.busy
-    c.goal("next")
+    c.goal("early")  # one cancel, one goal
     assert c.agent.busy
 
 

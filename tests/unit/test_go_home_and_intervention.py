@@ -44,6 +44,13 @@ def test_a_low_tool_rises_straight_with_its_orientation_kept():
     assert np.abs(poses[:, :3, :3] - poses[0, :3, :3]).max() < 2e-3
 
 
+def test_the_lift_keeps_the_joints_slow_too():
+    slow = go_home.HomeConfig(joint_rad_s=0.05)
+    lift = go_home.plan_home(at(0.5, -0.2, 0.03), 0.0, slow)[0]
+    q = np.stack([lift.at(t) for t in np.arange(0.0, lift.duration_s, 0.01)])
+    assert 0.04 < np.abs(np.diff(q, axis=0)).max() / 0.01 <= 0.05 * 1.02
+
+
 def test_no_way_home_says_what_is_in_the_way():
     narrow = dataclasses.replace(UR5_LIMITS, tool_max_m=np.array([0.85, 0.60, 0.20]))
     with pytest.raises(go_home.NoWayHome, match="tool z .* leaves its box.*jog the arm free"):
@@ -122,6 +129,18 @@ def test_its_actions_lead_back_to_its_motion():
     demo = demonstration(lines(recorded()))
     poses = policy_io.tool_waypoints(demo.actions, kinematics.pose_base_link_tool(demo.q_commanded_rad[0]))
     assert np.abs(poses - kinematics.pose_base_link_tool(demo.q_commanded_rad[1:])).max() < 1e-4
+
+
+def test_a_turn_through_half_a_circle_is_no_jump():
+    recorded_lines = lines(recorded())
+    start, steps = at(0.5, -0.1, 0.2, np.pi - 0.05), [r for r in recorded_lines if r["kind"] == "step"]
+    for k, r in enumerate(steps):
+        r["q_commanded_rad"] = [*start[:5], start[5] - 0.02 * k]
+    demo = demonstration(recorded_lines)
+    turned = np.abs(kinematics.pose_base_link_tool(demo.q_commanded_rad[[0, -1]])[:, 1, 0]).max()
+    assert turned < 0.5 and np.allclose(np.abs(demo.actions[:, 3]), 0.02 / policy_io.STEP_YAW_RAD, atol=1e-3)
+    yaws = [policy_io.tool_yaw(p) for p in kinematics.pose_base_link_tool(demo.q_commanded_rad)]
+    assert max(yaws) - min(yaws) > 6.0  # the seam was crossed
 
 
 @pytest.mark.parametrize("spoil", [
