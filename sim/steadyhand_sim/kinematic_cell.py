@@ -5,6 +5,7 @@ follows way-points linearly with a first-order lag; fingers close on a cube that
 """
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from steadyhand import cell, kinematics, report, skills
 from steadyhand.agent import Agent
+from steadyhand.errors import ConfigError
 from steadyhand.estimator import Estimator
 from steadyhand.policy_io import HORIZON, STEP_M, STEP_YAW_RAD
 from steadyhand.task import Decision, Goal, Inputs, PolicyReply, PolicyRequest, Result
@@ -258,11 +260,17 @@ class KinematicCell:
 
 
 def scatter(count: int, seed: int) -> list[Cube]:
-    """Cubes at random poses in the tray, as far apart as the cell promises."""
-    rng, cubes, tray = np.random.default_rng(seed), [], cell.TRAY
-    low, high = [tray.x_min_m + 0.05, tray.y_min_m + 0.05], [tray.x_max_m - 0.05, tray.y_max_m - 0.05]
-    while len(cubes) < count:
-        xy = rng.uniform(low, high)
-        if all(np.linalg.norm(xy - c.position_m[:2]) > cell.MIN_CUBE_SPACING_M for c in cubes):
-            cubes.append(Cube(np.array([*xy, cell.CUBE_SIZE_M / 2]), rng.uniform(-np.pi / 4, np.pi / 4)))
-    return cubes
+    """Cubes at random poses in the tray, as far apart as the cell promises. ConfigError for a number out of range."""
+    if not 0 <= count <= cell.MAX_CUBES:
+        raise ConfigError(f"count={count}: give 0 to {cell.MAX_CUBES} cubes")
+    rng, tray, margin = np.random.default_rng(seed), cell.TRAY, cell.SPAWN_MARGIN_M
+    low, high = [tray.x_min_m + margin, tray.y_min_m + margin], [tray.x_max_m - margin, tray.y_max_m - margin]
+    for _ in range(1000):  # random placement jams, with 5 cubes seldom, with 8 mostly: start over
+        cubes: list[Cube] = []
+        for _ in range(10_000):
+            if len(cubes) == count:
+                return cubes
+            xy = rng.uniform(low, high)
+            if all(math.dist(xy, c.position_m[:2]) > cell.MIN_CUBE_SPACING_M for c in cubes):
+                cubes.append(Cube(np.array([*xy, cell.CUBE_SIZE_M / 2]), rng.uniform(-np.pi / 4, np.pi / 4)))
+    raise ConfigError(f"count={count}: no room in the tray at spacing {cell.MIN_CUBE_SPACING_M} m")

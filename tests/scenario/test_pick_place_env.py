@@ -77,6 +77,48 @@ def test_without_finger_friction_nothing_is_placed():
     assert not info["is_success"] and info["failure"] in ("grasp_empty", "dropped", "time", "not_in_box")
 
 
+IDLE = np.zeros((HORIZON, ACTION_DIM), dtype=np.float32)
+
+
+def test_a_chunk_acts_after_the_latency_of_the_graph():
+    env = PickPlaceEnv(EnvConfig(latency_min_s=0.035, latency_max_s=0.035))
+    env.reset(seed=4)
+    for _ in range(3):
+        env.step(IDLE)
+    offered = env.offered_chunks()
+    env.close()
+    assert len(offered) >= 2
+    for answered, arrived_cycle, _ in offered:
+        assert arrived_cycle * 0.008 - answered.stamp_s == pytest.approx(0.040)  # whole cycles, rounded up
+
+
+def test_a_cube_knocked_away_ends_the_episode(env):
+    env.reset(seed=4)
+    position = env._world.object_poses()[0][env._index]
+    env._world.move_object(env._index, position + [0.04, 0.0, 0.0], 0.0)
+    _, reward, terminated, _, info = env.step(IDLE)
+    assert (reward, terminated, info["failure"]) == (0.0, True, "knocked")
+
+
+def test_fingers_that_close_on_nothing_end_the_episode(env):
+    env.reset(seed=4)
+    env._closed, env._times_s["close"], env._grasp_z_m = True, 0.0, float(env._tool()[0][2])
+    env._world.set_gripper("close")
+    for _ in range(30):
+        _, _, terminated, _, info = env.step(IDLE)
+        if terminated:
+            break
+    assert info["failure"] == "grasp_empty" and info["time_s"] == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_release_beside_the_box_is_no_success(env):
+    """All that the runtime can measure says placed; the cube lies in the tray."""
+    env.reset(seed=4)
+    env._times_s["place"] = 0.0
+    _, reward, terminated, _, info = env.step(IDLE)
+    assert (reward, terminated, info["is_success"], info["failure"]) == (0.0, True, False, "not_in_box")
+
+
 def test_a_chunk_with_a_jump_is_refused_not_executed(env):
     observation, info = env.reset(seed=4)
     jump = np.zeros((HORIZON, ACTION_DIM), dtype=np.float32)

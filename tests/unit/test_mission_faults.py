@@ -3,6 +3,8 @@ import numpy as np
 import pytest
 
 from benchmarks import mtbf
+from steadyhand import cell
+from steadyhand.errors import ConfigError
 from steadyhand_sim.kinematic_cell import KinematicCell, scatter
 from steadyhand_sim.mission_faults import KINDS, Injector, Strike, schedule
 
@@ -14,6 +16,20 @@ HANDLES = (
 
 def handles(c: KinematicCell) -> dict:
     return {name: getattr(c, name) for name in HANDLES} | {"bias": c.bias_m.tolist()}
+
+
+@pytest.mark.parametrize("count, seed", [(0, 0), (5, 3), (5, 590), (8, 0), (8, 1)])  # 590 and both of 8 jam at first
+def test_cubes_are_scattered_apart_also_where_the_first_ones_leave_no_room(count, seed):
+    xy = np.array([c.position_m[:2] for c in scatter(count, seed)]).reshape(-1, 2)
+    assert len(xy) == count
+    assert all(np.linalg.norm(a - b) > cell.MIN_CUBE_SPACING_M for k, a in enumerate(xy) for b in xy[:k])
+    assert all(cell.TRAY.contains(p, cell.SPAWN_MARGIN_M - 1e-9) for p in xy)
+
+
+@pytest.mark.parametrize("count", [-1, 9])
+def test_more_cubes_than_the_tray_holds_are_refused(count):
+    with pytest.raises(ConfigError, match=f"count={count}"):
+        scatter(count, 0)
 
 
 def test_a_seed_is_a_schedule():

@@ -117,6 +117,8 @@ def test_scope_rules_of_the_manual():
     assert (nested["a"], nested["b"]) == (2, 1)
     first_level = finished("local a = 0\ndef f():\n a = 1\nend\nf()")
     assert first_level["a"] == 1
+    hidden = finished("global a = 0\ndef f():\n local a = 1\n a = 2\n return a\nend\nb = f()")
+    assert (hidden["a"], hidden["b"]) == (0, 2)
     free = finished("def f():\n c = 3\nend\nf()")
     assert "c" not in free
 
@@ -145,6 +147,9 @@ def test_limits_are_exact():
     assert finished("x = " + " + ".join(["1"] * 100))["x"] == 100
     with pytest.raises(ScriptError, match="100 operators"):
         Machine("x = " + " + ".join(["1"] * 101), {})
+    assert finished("x = " + "(" * 38 + "1" + ")" * 38)["x"] == 1  # the program and the body are two blocks more
+    with pytest.raises(ScriptError, match="nested more than 40"):
+        Machine("def p():\nx = " + "(" * 39 + "1" + ")" * 39 + "\nend", {})
     full = ", ".join(["0"] * 4095)
     assert len(finished(f"x = [{full}, 1]")["x"]) == 4096
     assert "list of more" in failed(f"x = [{full}, 1, 2]").reason
