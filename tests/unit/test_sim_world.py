@@ -112,7 +112,7 @@ def test_smooth_motion_is_followed_within_two_milliradians(world):
 
 
 def _potential_j(q_rad):
-    """Of the arm with its gripper: published masses at published places of the DH frames, the gripper's boxes in tool0."""
+    """Of arm and gripper: published masses at published places of the DH frames, the gripper's boxes in tool0."""
     frames = kinematics.link_transforms(q_rad)
     masses = [(t, m, com) for t, m, com in zip(frames, robots.LINK_MASS_KG, robots.LINK_COM_M)]
     finger_z_m = robots.FINGER_ROOT_M + robots.FINGER_LENGTH_M / 2

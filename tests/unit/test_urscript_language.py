@@ -333,7 +333,8 @@ def test_defaults_run_nothing_at_upload():
     with pytest.raises(ScriptError, match="default of a must be a constant"):
         Machine("def p():\n def f(a=[instant()]):\n end\nend", {"instant": instant})
     assert not calls
-    assert finished("def f(a=[1, -2 * 3], b=p[0, 0, 0, 0, 0, 1]):\n return [a[1], b[5]]\nend\nx = f()")["x"] == [-6, 1.0]
+    values = finished("def f(a=[1, -2 * 3], b=p[0, 0, 0, 0, 0, 1]):\n return [a[1], b[5]]\nend\nx = f()")
+    assert values["x"] == [-6, 1.0]
 
 
 def test_thread_and_memory_bombs_are_refused():
