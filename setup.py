@@ -40,6 +40,15 @@ def requirements(name: str) -> list[str]:
     return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
 
 
+def share(folder: str, pattern: str, source: str = "") -> list[tuple[str, list[str]]]:
+    """`data_files` entries for share/steadyhand/`folder`: what the pattern finds in `source` (else `folder`), by folder."""
+    base, found = ROOT / (source or folder), {}
+    for path in sorted(p for p in base.rglob(pattern) if p.is_file()):
+        target = Path("share/steadyhand") / folder / path.parent.relative_to(base)
+        found.setdefault(str(target), []).append(str(path.relative_to(ROOT)))
+    return list(found.items())
+
+
 RUNTIME = requirements("runtime")
 ENGINE = [r for r in RUNTIME if r.startswith("onnxruntime")]
 
@@ -65,9 +74,11 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/steadyhand"]),
         ("share/steadyhand", ["package.xml"]),
-        ("share/steadyhand/launch", sorted(str(p.relative_to(ROOT)) for p in (ROOT / "launch").glob("*.launch.xml"))),
-        ("share/steadyhand/urscript", ["firmware_bridge/urscript/steadyhand.script"]),
-        ("share/steadyhand/config", sorted(str(p.relative_to(ROOT)) for p in (ROOT / "config").glob("*.yaml"))),
+        *share("launch", "*.launch.xml"),
+        *share("config", "*.yaml"),
+        *share("urscript", "*.script", source="firmware_bridge/urscript"),
+        *(entry for name in ("config.pbtxt", "model.onnx", "contract.json")
+          for entry in share("policies/model_repository", name)),
     ],
     entry_points={
         "console_scripts": [

@@ -1,6 +1,7 @@
 """Manifests, launch files, entry points and imports agree."""
 import ast
 import re
+import runpy
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -11,6 +12,15 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = {p.parent.name if p.parent != ROOT else "steadyhand": p for p in [
     ROOT / "package.xml", *sorted((ROOT / "ros2_ws/src").glob("*/package.xml"))]}
 ROS_NODES = ROOT / "ros2_ws/src/steadyhand_ros/steadyhand_ros"
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """What setup.py hands to setuptools."""
+    given = {}
+    monkeypatch.setattr("setuptools.setup", lambda **kwargs: given.update(kwargs))
+    runpy.run_path(str(ROOT / "setup.py"))
+    return given
 
 
 def manifest(name):
@@ -43,13 +53,12 @@ def test_no_project_table():
     assert "[project]" not in (ROOT / "pyproject.toml").read_text()
 
 
-def test_setup_lists_every_package_folder():
+def test_setup_lists_every_package_folder(built):
     from tests.unit.test_architecture import FOLDERS
 
-    text = (ROOT / "setup.py").read_text()
-    for package, folder in FOLDERS.items():
-        if package != "steadyhand_ros":
-            assert f'"{package}": "{folder}"' in text
+    assert built["package_dir"] == {name: folder for name, folder in FOLDERS.items() if name != "steadyhand_ros"}
+    inits = {path.parent for folder in built["package_dir"].values() for path in (ROOT / folder).rglob("__init__.py")}
+    assert len(built["packages"]) == len(set(built["packages"])) == len(inits)
 
 
 def test_ros_imports_are_declared():
@@ -67,8 +76,8 @@ def test_ros_imports_are_declared():
     assert undeclared == set()
 
 
-def test_launch_files_start_what_exists():
-    scripts = re.findall(r'"(steadyhand[a-z-]*) = ', (ROOT / "setup.py").read_text())
+def test_launch_files_start_what_exists(built):
+    scripts = [entry.split(" = ")[0] for entry in built["entry_points"]["console_scripts"]]
     paths = list((ROOT / "launch").glob("*.launch.xml"))
     assert len(scripts) >= 4 and paths
     for path in paths:
@@ -80,12 +89,25 @@ def test_launch_files_start_what_exists():
             assert executable.get("cmd").split()[0] in scripts
 
 
-def test_entry_points_exist():
+def test_what_launch_files_take_from_the_share_folder_is_installed_there(built):
+    installed = {}
+    for target, sources in built["data_files"]:
+        assert all((ROOT / source).is_file() for source in sources)
+        installed |= {f"{target}/{Path(source).name}": source for source in sources}
+    assert set(installed) >= {"share/steadyhand/package.xml", "share/steadyhand/urscript/steadyhand.script"}
+    for path in (ROOT / "launch").iterdir():
+        for wanted in re.findall(r"\$\(find-pkg-share steadyhand\)/([\w./]+)", path.read_text()):
+            files = [ROOT / wanted] if (ROOT / wanted).is_file() else [p for p in (ROOT / wanted).rglob("*.*") if p.is_file()]
+            assert files, wanted
+            for file in files:
+                assert installed.get(f"share/steadyhand/{file.relative_to(ROOT)}") == str(file.relative_to(ROOT))
+
+
+def test_entry_points_exist(built):
     from tests.unit.test_architecture import FOLDERS
 
-    points = re.findall(r'= (steadyhand_[a-z_]+)\.([a-z_.]+):main"', (ROOT / "setup.py").read_text())
-    assert len(points) >= 4
-    for package, module in points:
+    for entry in built["entry_points"]["console_scripts"]:
+        package, module = re.fullmatch(r"[a-z-]+ = (steadyhand_[a-z_]+)\.([a-z_.]+):main", entry).groups()
         path = ROOT / FOLDERS[package] / (module.replace(".", "/") + ".py")
         assert path.is_file(), path
         names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
@@ -100,6 +122,8 @@ def test_interface_files_are_built():
             assert f'"{kind}/{path.name}"' in text
 
 
-def test_extras_cpu_and_gpu_differ_in_the_engine_only():
-    text = (ROOT / "setup.py").read_text()
-    assert '"cpu": ENGINE' in text and "onnxruntime-gpu" in text
+def test_extras_cpu_and_gpu_differ_in_the_engine_only(built):
+    extras = built["extras_require"]
+    (cpu,), (gpu,) = extras["cpu"], extras["gpu"]
+    assert cpu.startswith("onnxruntime==") and gpu == cpu.replace("onnxruntime", "onnxruntime-gpu")
+    assert not any(r.startswith("onnxruntime") for r in built["install_requires"])
