@@ -64,6 +64,8 @@ def test_include_passes_arguments(tmp_path):
         ('<executable cmd="a" if="maybe"/>', "maybe"),
         ('<executable cmd="a" if="true" unless="true"/>', "both"),
         ('<executable cmd="a" respawn_delay="soon"/>', "soon"),
+        ('<executable cmd="a" respawn_delay="nan"/>', "nan"),
+        ('<executable cmd="a" respawn_delay="-1"/>', "-1"),
         ('<executable name="a"/>', "cmd"),
         ('<arg name="need"/>', "need"),
         ('<arg name="a" value="1"/>', "default"),

@@ -10,6 +10,7 @@ does not know it must not guess. Pure but for reading the files.
 """
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
@@ -250,7 +251,9 @@ def _process(scope: _Scope, element: ET.Element) -> ProcessSpec:
     try:
         delay_s = float(delay)
     except ValueError:
-        raise ConfigError(f"{scope.path}: respawn_delay={delay!r}: give seconds") from None
+        delay_s = math.nan
+    if not 0.0 <= delay_s < math.inf:
+        raise ConfigError(f"{scope.path}: respawn_delay={delay!r}: give seconds, 0 or more")
     is_node = element.tag == "node"
     executable = _attribute(scope, element, "exec") if is_node else ""
     command = "" if is_node else _attribute(scope, element, "cmd")
