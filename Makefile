@@ -61,7 +61,7 @@ dst: setup
 doctor:
 	@if [ -x $(VENV)/bin/steadyhand ]; then $(VENV)/bin/steadyhand doctor; else $(PYTHON) cli/steadyhand_cli/doctor.py; fi
 
-# Stamps: a second run checks three file times and starts.
+# Stamps: a second run compares file times and starts.
 setup: $(VENV)/.packages $(VENV)/.interfaces $(VENV)/.project $(TRITON_VENV)/.ready
 
 $(VENV)/bin/python:

@@ -1,7 +1,7 @@
 """Inverse kinematics over all branches of the UR5 (at most eight), by `ur-analytic-ik`.
 
-`steadyhand.kinematics.ik_near` follows one branch from a seed and is what moves the arm. This answers the other question:
-can a pose be reached at all, and on which branches.
+`steadyhand.kinematics.ik_near` follows one branch from a seed and is what moves the arm. This answers the other
+question: can a pose be reached at all, and on which branches.
 """
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from steadyhand.errors import DependencyMissing, KinematicsError
 
 
 def branches(pose_base_link_tool: np.ndarray, q_near_rad: np.ndarray) -> np.ndarray:
-    """Every configuration (N, 6) that reaches a tool pose, each joint turned as near to `q_near_rad` as its range allows.
+    """Every configuration (N, 6) that reaches a tool pose, each joint turned as near to `q_near_rad` as its range goes.
 
-    Nearest first (largest joint difference). Empty when the pose is out of reach. Raises KinematicsError for a pose that
-    is not a finite rigid transform (4, 4).
+    Nearest first (largest joint difference). Empty when the pose is out of reach. Raises KinematicsError for a pose
+    that is not a finite rigid transform (4, 4).
     """
     pose = np.asarray(pose_base_link_tool, dtype=float)
     if pose.shape != (4, 4) or not np.isfinite(pose).all():

@@ -134,7 +134,3 @@ class FrozenFrames:
         if self._repeats < self._limit:
             return ()
         return (ImageFault("frozen", f"{self._repeats} frames with identical bytes, limit {self._limit}"),)
-
-    def reset(self) -> None:
-        """Forget the past frames: the camera was restarted."""
-        self._digest, self._repeats = b"", 0

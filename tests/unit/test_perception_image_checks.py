@@ -81,14 +81,6 @@ def test_frozen_frames_are_noticed_and_a_static_scene_is_not():
     assert all(frozen.check(image) == () for image in static)
 
 
-def test_restart_forgets_the_past():
-    frozen = FrozenFrames()
-    for _ in range(2):
-        frozen.check(picture())
-    frozen.reset()
-    assert frozen.check(picture()) == ()
-
-
 def test_image_from_bytes_reads_what_a_message_holds():
     image = picture()
     same, faults = image_from_bytes(image.tobytes(), 160, 160, "rgb8")
