@@ -36,7 +36,7 @@ def graph(running):
     for commander in running.commanders:
         commander.sending = False
     operator.stop("test")
-    running.until(lambda: running.watcher.state.mode == "STOPPED" and running.watcher.state.at_rest, 5, "rest")
+    rest(running, 5, "rest")
     running.watcher.monitor.allow_motion(False)
 
 
@@ -59,6 +59,9 @@ class Commander:
     def on_state(self, state):
         self.state = state
 
+    def refused(self):
+        return len([v for v in list(self.verdicts) if not v.accepted])
+
     def send(self, **changes):
         if not (self.sending and self.state):
             return
@@ -72,6 +75,15 @@ class Commander:
             joint_names=list(ur5.JOINT_NAMES), period=0.05, q=q,
         )
         self.pub.publish(self.chunk_type(**(fields | changes)))
+
+
+def rest(graph, timeout_s, what):
+    """The first state that is stopped and at rest."""
+    def stopped():
+        state = graph.watcher.state
+        return state if state.mode == "STOPPED" and state.at_rest else None
+
+    return graph.until(stopped, timeout_s, what)
 
 
 def moving(graph):
@@ -100,10 +112,10 @@ def test_topic_stop_and_service_stop_end_at_rest_and_stay(graph):
     stop = graph.session.node.create_publisher(String, "operator_stop", 5)
     graph.until(lambda: stop.get_subscription_count() > 0, 5, "subscription")
     stop.publish(String(data="test"))
-    state = graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest and graph.watcher.state, 3, "rest")
+    state = rest(graph, 3, "rest")
     assert any("topic" in cause or "stop_requested" in cause for cause in state.causes), state.causes
-    refused = len([v for v in commander.verdicts if not v.accepted])
-    graph.until(lambda: len([v for v in commander.verdicts if not v.accepted]) > refused + 3, 3, "refusals while stopped")
+    refused = commander.refused()
+    graph.until(lambda: commander.refused() > refused + 3, 3, "refusals while stopped")
     assert graph.watcher.state.q_commanded_rad == state.q_commanded_rad
 
     assert operator.rearm("auto").ok
@@ -111,7 +123,7 @@ def test_topic_stop_and_service_stop_end_at_rest_and_stay(graph):
     client = graph.session.node.create_client(Trigger, "stop")
     assert client.wait_for_service(timeout_sec=5)
     client.call_async(Trigger.Request())
-    graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 3, "rest after the service")
+    rest(graph, 3, "rest after the service")
     assert graph.watcher.monitor.violations == []
 
 
@@ -119,7 +131,7 @@ def test_a_killed_shell_stops_the_arm_and_comes_back_disarmed(graph):
     commander = arm_and_move(graph)
     guard_pid, shell_pid = graph.pid("guard"), graph.pid("guard_node")
     os.kill(shell_pid, signal.SIGKILL)
-    graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 3, "rest")
+    rest(graph, 3, "rest")
     graph.until(lambda: not graph.session.ready.is_set(), 5, "the manager to notice")
     graph.until(graph.session.ready.is_set, 15, "the shell to come back")
     assert graph.pid("guard") == guard_pid and graph.pid("guard_node") != shell_pid
@@ -170,3 +182,61 @@ def test_bad_chunks_are_refused_by_name(graph, changes, reason):
 
     verdict = graph.until(judged, 5, "a verdict")
     assert (verdict.accepted, verdict.reason) == (False, reason), verdict.detail
+
+
+def test_what_is_too_long_for_the_guard_is_counted_and_the_shell_lives(graph):
+    from diagnostic_msgs.msg import DiagnosticArray
+    from steadyhand_interfaces.msg import GripperCommand, InputHeartbeat
+    from steadyhand_interfaces.srv import Rearm
+
+    from steadyhand_ros import qos
+
+    node, pid, long, malformed = graph.session.node, graph.pid("guard_node"), "x" * 100_000, []
+
+    def hear(message):
+        for status in message.status:
+            if status.name == "/guard_node":
+                malformed.extend(int(v.value) for v in status.values if v.key == "malformed")
+
+    node.create_subscription(DiagnosticArray, "/diagnostics", hear, qos.EVENTS)
+    graph.until(lambda: malformed, 5, "diagnostics")
+    before = malformed[-1]
+    for kind, topic, depth, fields in (
+        (InputHeartbeat, "input_heartbeat", qos.EVENTS, {"name": long}),
+        (GripperCommand, "gripper_command", qos.COMMAND, {"trace_id": long}),
+    ):
+        pub = node.create_publisher(kind, topic, depth)
+        graph.until(lambda p=pub: p.get_subscription_count() > 0, 5, "subscription")
+        pub.publish(kind(**fields))
+    answer = graph.session.call(Rearm, "rearm", Rearm.Request(mode="auto", credential=long), 5.0)
+    assert not answer.success and "bytes" in answer.message
+    graph.until(lambda: malformed[-1] == before + 3, 5, "three more malformed messages")
+    assert graph.pid("guard_node") == pid
+
+
+def test_a_sender_that_lets_go_of_the_connection_does_not_end_the_link():
+    """The link's thread looks whether it is connected, then waits: in between a callback may have closed it."""
+    import rclpy
+
+    from steadyhand_firmware_bridge.client import GuardClient
+    from steadyhand_ros.guard_node import GuardNode
+
+    stopping = threading.Event()
+
+    class LetGo(GuardClient):
+        connected = True
+
+        def fileno(self):
+            stopping.set()
+            return -1
+
+    rclpy.init(args=[], domain_id=int(os.environ["ROS_DOMAIN_ID"]))
+    try:
+        shell = GuardNode()
+        shell.build()
+        shell._client = LetGo("guard_node")
+        shell._serve(stopping)
+        shell.destroy_node()
+    finally:
+        rclpy.try_shutdown()
+    assert stopping.is_set()

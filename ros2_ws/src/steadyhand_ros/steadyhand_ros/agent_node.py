@@ -40,6 +40,7 @@ from steadyhand_ros.webhook import Webhook, WebhookConfig
 REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
 TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.1, 0.2
+SILENT_S = 1.0  # without a state or an estimate for so long: its sender is not well
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,9 @@ class AgentNode(SteadyhandNode):
         super().__init__("agent_node")
         self._lock = threading.RLock()
         self._agent: Agent | None = None
-        self._policy = self._worker = self._trace = self._reports = None
+        self._policy = self._server = self._worker = self._trace = self._reports = None
         self._state: RobotState | None = None
+        self._state_arrived_s = 0.0
         self._estimate: Estimate | None = None
         self._estimate_arrived_s = 0.0
         self._verdicts: list[Verdict] = []
@@ -100,11 +102,11 @@ class AgentNode(SteadyhandNode):
             self.create_timer(TIMER_S, self._on_timer),
             self.create_service(SetBool, "single_step", self._on_single_step),
             self.create_service(Trigger, "next_step", self._on_next_step),
-            ActionServer(
-                self, ExecuteTask, "execute_task", self._execute, goal_callback=self._on_goal,
-                cancel_callback=self._on_cancel,
-            ),
         ]
+        self._server = ActionServer(
+            self, ExecuteTask, "execute_task", self._execute, goal_callback=self._on_goal,
+            cancel_callback=self._on_cancel,
+        )
 
     def open(self) -> None:
         out = current_slot().out_dir
@@ -130,6 +132,9 @@ class AgentNode(SteadyhandNode):
         if self._policy is not None:
             self._policy.close()
             self._policy = None
+        if self._server is not None:
+            self._server.destroy()
+            self._server = None
 
     # -- inputs ------------------------------------------------------------------------------------------------------
     def _on_state(self, m: msg.SafetyState) -> None:
@@ -140,7 +145,7 @@ class AgentNode(SteadyhandNode):
             self.get_logger().warning(str(error), throttle_duration_sec=1.0)
             return
         with self._lock:
-            self._state = state
+            self._state, self._state_arrived_s = state, time.monotonic()
             self._step()
 
     def _on_estimate(self, m: msg.StateEstimate) -> None:
@@ -169,7 +174,8 @@ class AgentNode(SteadyhandNode):
         with self._lock:
             self._step(single_step=request.data)
         response.success = self.active
-        response.message = f"single-step {'on' if request.data else 'off'}" if self.active else "agent_node is not active"
+        said = f"single-step {'on' if request.data else 'off'}"
+        response.message = said if self.active else "agent_node is not active"
         return response
 
     def _on_next_step(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -274,11 +280,12 @@ class AgentNode(SteadyhandNode):
         with self._lock:
             state, estimate, counters = self._state, self._estimate, dict(self._agent.counters)
         statistics = self._policy.statistics()
-        parts["guard"].report(
-            health.Level.OK if state else health.Level.ERROR, state.mode.value if state else "no state", now_s
-        )
+        if state is not None and now_s - self._state_arrived_s < SILENT_S:
+            parts["guard"].report(health.Level.OK, state.mode.value, now_s)
+        else:
+            parts["guard"].report(health.Level.ERROR, "no state from guard_node", now_s)
         levels = {EstimateMode.NOMINAL: health.Level.OK, EstimateMode.DEGRADED: health.Level.WARN}
-        if estimate is not None and now_s - self._estimate_arrived_s < 1.0:
+        if estimate is not None and now_s - self._estimate_arrived_s < SILENT_S:
             parts["estimate"].report(levels.get(estimate.mode, health.Level.ERROR), estimate.reason, now_s)
         local = self.config.use_triton and not statistics.primary_healthy
         parts["policy"].report(
@@ -289,8 +296,12 @@ class AgentNode(SteadyhandNode):
         level = {health.Level.OK: OK, health.Level.WARN: WARN}.get(worst.level(now_s), ERROR)
         values = counters | {
             "policy_p50_ms": statistics.p50_ms, "policy_p99_ms": statistics.p99_ms, "malformed": self._malformed,
-            "trace_dropped": self._trace.buffer.dropped if self._trace else 0,
+            "requests_overtaken": self._worker.overtaken, "reports_lost": self._reports.dropped + self._reports.errors,
         }
+        if self._trace is not None:
+            values |= {"trace_dropped": self._trace.buffer.dropped, "trace_errors": self._trace.errors}
+        if self._reports.webhook is not None:
+            values |= {f"webhook_{name}": n for name, n in self._reports.webhook.counters.items()}
         return level, "ready" if level == OK else f"{worst.name}: {worst.message}", values
 
 

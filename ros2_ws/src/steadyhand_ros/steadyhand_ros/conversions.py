@@ -116,7 +116,8 @@ def estimate(m: msg.StateEstimate) -> types.Estimate:
     try:
         mode = types.EstimateMode(m.mode)
     except ValueError:
-        raise ProtocolError(f"state_estimate.mode = {m.mode}: expected {[int(x) for x in types.EstimateMode]}") from None
+        known = [int(x) for x in types.EstimateMode]
+        raise ProtocolError(f"state_estimate.mode = {m.mode}: expected {known}") from None
     stamp_s = m.header.stamp.sec + m.header.stamp.nanosec * 1e-9
     objects = tuple(object_estimate(o) for o in m.objects)
     return types.Estimate(stamp_s, mode, m.reason, m.observation_id, m.image_age, objects)

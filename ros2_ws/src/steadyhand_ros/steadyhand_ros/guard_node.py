@@ -24,9 +24,9 @@ from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 from steadyhand_ros import conversions, qos
+from steadyhand_ros.background import Background
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, request_realtime, run
 from steadyhand_ros.params import declare
-
 
 REALTIME_PRIORITY = 10  # below the guard's: its silence for 40 ms stops the arm, so it must not wait for a busy core
 
@@ -44,14 +44,16 @@ class GuardNodeConfig:
 
 
 class GuardNode(SteadyhandNode):
-    """One connection to the guard, read by a thread of its own so that no callback can delay it."""
+    """One connection to the guard, read by a thread of its own so that no callback can delay it.
+
+    Callbacks send on the same connection: whoever finds it broken lets go of it, under the lock.
+    """
 
     def __init__(self, scheduler: str = "SCHED_OTHER"):
         super().__init__("guard_node")
         self._scheduler = scheduler
         self._client: GuardClient | None = None
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._link_thread: Background | None = None
         self._replies: dict[str, Future] = {}
         self._lock = threading.Lock()
         self._counts = {"chunks": 0, "malformed": 0, "unsent": 0, "connections": 0}
@@ -75,15 +77,12 @@ class GuardNode(SteadyhandNode):
         self._reply_deadlines: dict[str, float] = {}
 
     def open(self) -> None:
-        self._stopping.clear()
-        self._thread = threading.Thread(target=self._serve, name="guard-link", daemon=True)
-        self._thread.start()
+        self._link_thread = Background("guard-link", self._serve)
 
     def close(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout=2.0)
-            self._thread = None
+        if self._link_thread is not None:
+            self._link_thread.close()
+            self._link_thread = None
         if self._client is not None:
             self._client.close()  # the guard sees its commander go
 
@@ -91,9 +90,9 @@ class GuardNode(SteadyhandNode):
         self._client = None
 
     # -- from the guard (own thread) ------------------------------------------------------------------------------
-    def _serve(self) -> None:
+    def _serve(self, stopping: threading.Event) -> None:
         client, states = self._client, 0
-        while not self._stopping.is_set():
+        while not stopping.is_set():
             if not client.connected:
                 try:
                     client.connect()
@@ -101,10 +100,15 @@ class GuardNode(SteadyhandNode):
                     self._link = "connected"
                 except RobotError as error:
                     self._link = str(error)
-                    self._stopping.wait(self.config.reconnect_s)
+                    stopping.wait(self.config.reconnect_s)
                     continue
-            select.select([client], [], [], 0.1)
-            for message in client.poll():
+            try:
+                select.select([client], [], [], 0.1)
+            except (OSError, ValueError):
+                continue  # a sender found the guard gone and let go of the connection
+            with self._lock:
+                messages = client.poll()
+            for message in messages:
                 if isinstance(message, protocol.State):
                     states += 1
                     if states % self.config.state_divider == 0:
@@ -123,33 +127,32 @@ class GuardNode(SteadyhandNode):
         self._joint_pub.publish(joints)
 
     # -- to the guard ---------------------------------------------------------------------------------------------
-    def _send(self, message) -> bool:
-        sent = self.active and self._client.send(message)
+    def _send(self, make) -> tuple[str, str]:
+        """Hand `make()` to the guard; reason and detail of why it was not, empty when it was."""
+        try:
+            with self._lock:
+                sent = self.active and self._client.send(make())
+        except ProtocolError as error:
+            self._counts["malformed"] += 1
+            return "malformed", str(error)
         if not sent:
             self._counts["unsent"] += 1
-        return sent
+            return "not_armed", "no link to the guard"
+        return "", ""
 
     def _on_chunk(self, m: msg.JointChunk) -> None:
         self._counts["chunks"] += 1
-        try:
-            chunk = conversions.guard_chunk(m)
-            protocol.encode(chunk)
-        except ProtocolError as error:
-            self._counts["malformed"] += 1
+        reason, detail = self._send(lambda: conversions.guard_chunk(m))
+        if reason:
             self._verdict_pub.publish(
-                msg.Verdict(trace_id=m.trace_id, accepted=False, reason="malformed", detail=str(error))
-            )
-            return
-        if not self._send(chunk):
-            self._verdict_pub.publish(
-                msg.Verdict(trace_id=m.trace_id, accepted=False, reason="not_armed", detail="no link to the guard")
+                msg.Verdict(trace_id=m.trace_id[:200], accepted=False, reason=reason, detail=detail)
             )
 
     def _on_gripper(self, m: msg.GripperCommand) -> None:
-        self._send(protocol.Gripper(token=m.token, width_m=m.width, trace_id=m.trace_id))
+        self._send(lambda: protocol.Gripper(token=m.token, width_m=m.width, trace_id=m.trace_id))
 
     def _on_heartbeat(self, m: msg.InputHeartbeat) -> None:
-        self._send(protocol.Heartbeat(name=m.name, ok=m.ok, detail=m.detail[:200]))
+        self._send(lambda: protocol.Heartbeat(name=m.name, ok=m.ok, detail=m.detail[:200]))
 
     def _on_operator_stop(self, m: String) -> None:
         try:
@@ -169,10 +172,11 @@ class GuardNode(SteadyhandNode):
         request_id = secrets.token_hex(8)
         future = Future(executor=self.executor)
         self._replies[request_id] = future
-        self._reply_deadlines[request_id] = self._now_s() + self.config.reply_timeout_s
+        self._reply_deadlines[request_id] = time.monotonic() + self.config.reply_timeout_s
         arm = protocol.Arm(mode=request.mode, credential=request.credential, request_id=request_id)
-        if not self._send(arm):
-            self._resolve(request_id, protocol.Reply(request_id, False, "no link to the guard"))
+        _, refusal = self._send(lambda: arm)
+        if refusal:
+            self._resolve(request_id, protocol.Reply(request_id, False, refusal))
         reply = await future
         response.success, response.message = reply.ok, reply.message
         response.causes, response.snapshot_json = reply.causes, json.dumps(reply.snapshot)
@@ -185,13 +189,9 @@ class GuardNode(SteadyhandNode):
             future.set_result(reply)
 
     def _expire_replies(self) -> None:
-        now = self._now_s()
-        for request_id in [r for r, deadline in list(self._reply_deadlines.items()) if now > deadline]:
+        now_s = time.monotonic()
+        for request_id in [r for r, deadline in list(self._reply_deadlines.items()) if now_s > deadline]:
             self._resolve(request_id, protocol.Reply(request_id, False, "the guard did not answer in time"))
-
-    @staticmethod
-    def _now_s() -> float:
-        return time.monotonic()
 
     def diagnostics(self):
         state = self._client.state if self._client is not None else None

@@ -1,13 +1,16 @@
 """Base of the lifecycle nodes: configure checks and builds, activate opens, deactivate closes.
 
 A wrong parameter or a missing file fails `configure` with the reason in the log and on /diagnostics; the node stays
-unconfigured and alive, so that the reason can be read and mended.
+unconfigured and alive, so that the reason can be read and mended. What `build` made is gone after a failure, an error or
+`cleanup`: a second subscription would hand every command on twice.
 """
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
+import traceback
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -32,6 +35,7 @@ class SteadyhandNode(LifecycleNode):
         self._diagnostics_pub = self.create_publisher(DiagnosticArray, "/diagnostics", qos.EVENTS)
         self._failure = ""
         self.create_timer(1.0, self._publish_diagnostics)
+        self._permanent = {id(entity) for entity, _ in self._entities_now()}
 
     # -- for subclasses -------------------------------------------------------------------------------------------
     def build(self) -> None:
@@ -52,7 +56,10 @@ class SteadyhandNode(LifecycleNode):
 
     # -- lifecycle ------------------------------------------------------------------------------------------------
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._transition("configure", self.build)
+        result = self._transition("configure", self.build)
+        if result is TransitionCallbackReturn.FAILURE:
+            self._release()
+        return result
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         result = super().on_activate(state)
@@ -67,17 +74,32 @@ class SteadyhandNode(LifecycleNode):
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._transition("clean up", self.tear_down)
+        return self._transition("clean up", self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         self.active = False
         self.close()
-        return self._transition("shut down", self.tear_down)
+        return self._transition("shut down", self._release)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         self.active = False
         self.close()
+        self._release()
         return TransitionCallbackReturn.SUCCESS
+
+    def _release(self) -> None:
+        self.tear_down()
+        for entity, destroy in self._entities_now():
+            if id(entity) not in self._permanent:
+                destroy(entity)
+
+    def _entities_now(self) -> list[tuple]:
+        """What stands in the graph for this node, each with what removes it."""
+        kinds = (
+            (self.publishers, self.destroy_publisher), (self.subscriptions, self.destroy_subscription),
+            (self.services, self.destroy_service), (self.timers, self.destroy_timer),
+        )
+        return [(entity, destroy) for entities, destroy in kinds for entity in entities]
 
     def _transition(self, verb: str, action) -> TransitionCallbackReturn:
         try:
@@ -86,6 +108,10 @@ class SteadyhandNode(LifecycleNode):
             self._failure = f"cannot {verb}: {error}"
             self.get_logger().error(self._failure)
             return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # rclpy would say nothing of it
+            self._failure = f"cannot {verb}: {type(error).__name__}: {error}"
+            self.get_logger().error(f"{self._failure}\n{traceback.format_exc()}")
+            return TransitionCallbackReturn.ERROR
         self._failure = ""
         return TransitionCallbackReturn.SUCCESS
 
@@ -120,14 +146,22 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
     nothing there. A callback that awaits makes it run round at full speed until the future is done (200,000 turns in
     2 s); nodes that have such callbacks say `coroutines` and get the SingleThreadedExecutor, which sleeps. Both
     exceptions can go when rclpy mends them.
+
+    An exception in a callback or in any thread ends the process: a node that lost a thread would look alive.
     """
     rclpy.init(args=args if args is not None else sys.argv, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    stopping = False
+    stopping = failed = False
 
     def stop(signum, frame):
         nonlocal stopping
         stopping = True
 
+    def thread_failed(what):
+        nonlocal stopping, failed
+        threading.__excepthook__(what)  # the traceback, to stderr
+        stopping = failed = True
+
+    threading.excepthook = thread_failed
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     executor = SingleThreadedExecutor() if coroutines else EventsExecutor()
@@ -149,4 +183,4 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
         executor.remove_node(node)
         node.destroy_node()
         rclpy.try_shutdown()
-    return 0
+    return 1 if failed else 0

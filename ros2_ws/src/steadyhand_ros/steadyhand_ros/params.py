@@ -1,7 +1,7 @@
 """One ROS parameter per field of a frozen config dataclass, with description, unit and range.
 
-A field may carry `metadata={"doc": ..., "unit": ..., "min": ..., "max": ...}` (see `described`). ROS refuses values out of
-range by name; the dataclass's own `__post_init__` checks what a range cannot say.
+A field may carry `metadata={"doc": ..., "unit": ..., "min": ..., "max": ...}` (see `steadyhand.config.described`). ROS
+refuses values out of range by name; the dataclass's own `__post_init__` checks what a range cannot say.
 """
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FAULT_NAME = "image_fault"
 class PerceptionNodeConfig:
     """Which model, and how long without an image is a fault."""
 
-    model_repository: str = described("", "folder of the models; empty: policies/model_repository of the checkout")
+    model_repository: str = described("", "folder of the models")
     model: str = described("tray_poses", "model name in the repository")
     threads: int = described(1, "threads of the inference session", "", 1, 16)
     image_timeout_s: float = described(0.2, "age of the newest image from which the input is not fresh", "s", 0.02, 5.0)
@@ -42,7 +42,7 @@ class PerceptionNode(SteadyhandNode):
 
     def __init__(self):
         super().__init__("perception_node")
-        self._newest: Image | None = None
+        self._newest: tuple[int, Image] | None = None  # sequence number, image
         self._arrived_s = 0.0
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
@@ -64,7 +64,7 @@ class PerceptionNode(SteadyhandNode):
         self._watch = self.create_timer(self.config.image_timeout_s / 2, self._watch_age)
 
     def open(self) -> None:
-        self._stopping = False
+        self._stopping, self._arrived_s = False, time.monotonic()  # from now on an image is owed
         self._worker = threading.Thread(target=self._work, name="inference", daemon=True)
         self._worker.start()
 
@@ -80,7 +80,7 @@ class PerceptionNode(SteadyhandNode):
         with self._wake:
             self._counts["images"] += 1
             self._counts["dropped"] += self._newest is not None
-            self._newest, self._arrived_s = image, time.monotonic()
+            self._newest, self._arrived_s = (self._counts["images"], image), time.monotonic()
             self._wake.notify()
 
     def _work(self) -> None:
@@ -89,11 +89,11 @@ class PerceptionNode(SteadyhandNode):
                 self._wake.wait_for(lambda: self._stopping or self._newest is not None, timeout=0.5)
                 if self._stopping:
                     return
-                image, self._newest = self._newest, None
-            if image is not None and self.active:
-                self._handle(image)
+                newest, self._newest = self._newest, None
+            if newest is not None and self.active:
+                self._handle(*newest)
 
-    def _handle(self, image: Image) -> None:
+    def _handle(self, sequence: int, image: Image) -> None:
         array, found = image_from_bytes(image.data, image.height, image.width, image.encoding, image.step)
         if not found:
             found = (*self._model.check(array), *self._frozen.check(array))
@@ -105,7 +105,7 @@ class PerceptionNode(SteadyhandNode):
         self._last_ms = seen.inference_ms
         observation_id = f"{image.header.stamp.sec}.{image.header.stamp.nanosec:09d}"
         poses = msg.ObjectPoses(
-            image_seq=self._counts["images"], observation_id=observation_id,
+            image_seq=sequence, observation_id=observation_id,
             inference_ms=seen.inference_ms, provider=seen.provider,
             objects=[conversions.detection_msg(d, in_box=False) for d in seen.in_tray + seen.elsewhere]
             + [conversions.detection_msg(d, in_box=True) for d in seen.in_box],

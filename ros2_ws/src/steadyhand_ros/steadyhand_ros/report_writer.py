@@ -1,4 +1,7 @@
-"""Reports of L3 to files with an index, and to a webhook. A thread of its own: control waits for neither disk nor network."""
+"""Reports of L3 to files with an index, and to a webhook.
+
+A thread of its own: control waits for neither disk nor network.
+"""
 from __future__ import annotations
 
 import queue

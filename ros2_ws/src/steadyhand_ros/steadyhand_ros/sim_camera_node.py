@@ -12,6 +12,7 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from steadyhand.config import check_ranges, described
 from steadyhand_ros import qos
+from steadyhand_ros.background import Background
 from steadyhand_ros.node import OK, WARN, SteadyhandNode, run
 from steadyhand_ros.params import declare
 from steadyhand_sim.camera import CameraConfig, Renderer
@@ -34,8 +35,7 @@ class SimCameraNode(SteadyhandNode):
 
     def __init__(self):
         super().__init__("sim_camera_node")
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
+        self._renderer: Background | None = None
         self._frames = 0
         self._draw_ms = 0.0
         self.build()
@@ -48,24 +48,21 @@ class SimCameraNode(SteadyhandNode):
         self._info_pub = self.create_publisher(CameraInfo, "camera/camera_info", qos.LATCHED)
 
     def open(self) -> None:
-        self._stopping.clear()
-        self._thread = threading.Thread(target=self._draw_all, name="renderer", daemon=True)
-        self._thread.start()
+        self._renderer = Background("renderer", self._draw_all)
 
     def close(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout=2.0)
-            self._thread = None
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
-    def _draw_all(self) -> None:
+    def _draw_all(self, stopping: threading.Event) -> None:
         camera = CameraConfig()
         renderer, scene, look = Renderer(camera=camera), SceneClient(), None
         self._info_pub.publish(_camera_info(camera))
         period_s = 1.0 / self.config.rate_hz
         next_s = time.monotonic()
         try:
-            while not self._stopping.is_set():
+            while not stopping.is_set():
                 next_s = max(next_s + period_s, time.monotonic() - period_s)
                 snapshot = scene.latest()
                 if snapshot is not None and snapshot.camera != "off":
@@ -78,7 +75,7 @@ class SimCameraNode(SteadyhandNode):
                     self._draw_ms = (time.perf_counter() - start) * 1e3
                     self._image_pub.publish(_image(pixels, stamp))
                     self._frames += 1
-                self._stopping.wait(max(0.0, next_s - time.monotonic()))
+                stopping.wait(max(0.0, next_s - time.monotonic()))
         finally:
             scene.close()
             renderer.close()

@@ -1,7 +1,7 @@
 """ROS shell of manual jogging: twists, joint velocities and a gamepad in, joint chunks out; interventions recorded.
 
-It commands through guard_node, in a manual arming that the operator has asked for (`steadyhand rearm --mode manual`). It
-decides nothing: `steadyhand.jog` makes the chunks, the guard judges them.
+It commands through guard_node, in a manual arming that the operator has asked for (`steadyhand rearm --mode manual`).
+It decides nothing: `steadyhand.jog` makes the chunks, the guard judges them.
 """
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ class TeleopNode(SteadyhandNode):
         age_s = self.get_clock().now().nanoseconds * 1e-9 - stamp_s
         if stamp_s > 0.0 and abs(age_s) > self.config.stamp_tolerance_s:
             self._counts["late"] += 1
-            self._status = f"{source}: stamped {age_s * 1e3:.0f} ms ago, limit {self.config.stamp_tolerance_s * 1e3:.0f}"
+            limit_ms = self.config.stamp_tolerance_s * 1e3
+            self._status = f"{source}: stamped {age_s * 1e3:.0f} ms ago, limit {limit_ms:.0f}"
             return
         try:
             self._arbiter.put(source, make(time.monotonic()))

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 from steadyhand.trace import Record, TraceBuffer
+from steadyhand_ros.background import Background
 
 FLUSH_S = 0.2
 
@@ -17,9 +18,7 @@ class TraceWriter:
         self.errors = 0
         self._path, self._older = folder / f"{name}.jsonl", folder / f"{name}.1.jsonl"
         self._max_bytes = max_bytes
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="trace", daemon=True)
-        self._thread.start()
+        self._thread = Background("trace", self._work)
 
     def put(self, record: Record) -> None:
         """Queue one record."""
@@ -27,13 +26,12 @@ class TraceWriter:
 
     def close(self) -> None:
         """Write what is queued and end; waits at most two seconds."""
-        self._stop.set()
-        self._thread.join(timeout=2.0)
+        self._thread.close()
 
-    def _work(self) -> None:
+    def _work(self, stopping: threading.Event) -> None:
         last = False
         while not last:
-            last = self._stop.wait(FLUSH_S)
+            last = stopping.wait(FLUSH_S)
             try:
                 self._flush()
             except OSError:

@@ -1,7 +1,8 @@
 """Reports to an HTTP address, as JSON: a bounded queue, retries with back-off, a thread of its own. Never waited for.
 
-What the other side does (hang, drip, refuse, fail) costs this thread time and nobody else: `put` returns at once, a full
-queue loses the document and counts it. 2xx is success; 408, 429, 5xx and no answer are tried again; anything else is not.
+What the other side does (hang, drip, refuse, fail) costs this thread time and nobody else: `put` returns at once, a
+full queue loses the document and counts it. 2xx is success; 408, 429, 5xx and no answer are tried again; anything else
+is not.
 """
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def _address(url: str) -> tuple[str, str, int | None, str]:
         port = parts.port
     except ValueError as error:
         raise ConfigError(f"webhook.url = {url[:100]!r}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or not url.isprintable() or " " in url:
+    readable = url.isascii() and url.isprintable() and " " not in url
+    if parts.scheme not in ("http", "https") or not parts.hostname or not readable:
         raise ConfigError(f"webhook.url = {url[:100]!r}: give http://host[:port]/path or https://")
     return parts.scheme, parts.hostname, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
@@ -102,12 +104,15 @@ class Webhook:
     def _post(self, body: bytes) -> int | None:
         """Status of one attempt; None when there was none within `timeout_s`."""
         scheme, host, port, path = self._address
+        limit_s = self.config.timeout_s
         if scheme == "https":
-            connection = http.client.HTTPSConnection(host, port, timeout=self.config.timeout_s, context=ssl.create_default_context())
+            context = ssl.create_default_context()
+            connection = http.client.HTTPSConnection(host, port, timeout=limit_s, context=context)
         else:
-            connection = http.client.HTTPConnection(host, port, timeout=self.config.timeout_s)
+            connection = http.client.HTTPConnection(host, port, timeout=limit_s)
         late = threading.Event()
-        deadline = threading.Timer(self.config.timeout_s, _cut, (connection, late))  # a peer that drips never times out by itself
+        # a peer that drips never times out by itself
+        deadline = threading.Timer(limit_s, _cut, (connection, late))
         deadline.daemon = True
         deadline.start()
         try:
