@@ -41,7 +41,7 @@ def requirements(name: str) -> list[str]:
 
 
 def share(folder: str, pattern: str, source: str = "") -> list[tuple[str, list[str]]]:
-    """`data_files` entries for share/steadyhand/`folder`: what the pattern finds in `source` (else `folder`), by folder."""
+    """`data_files` of share/steadyhand/`folder`: what the pattern finds in `source` (else in `folder`), by folder."""
     base, found = ROOT / (source or folder), {}
     for path in sorted(p for p in base.rglob(pattern) if p.is_file()):
         target = Path("share/steadyhand") / folder / path.parent.relative_to(base)

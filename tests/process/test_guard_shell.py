@@ -81,7 +81,7 @@ def rest(graph, timeout_s, what):
     """The first state that is stopped and at rest."""
     def stopped():
         state = graph.watcher.state
-        return state if state.mode == "STOPPED" and state.at_rest else None
+        return state if state is not None and state.mode == "STOPPED" and state.at_rest else None
 
     return graph.until(stopped, timeout_s, what)
 
@@ -92,7 +92,7 @@ def moving(graph):
 
 
 def arm_and_move(graph):
-    graph.until(lambda: graph.watcher.state and graph.watcher.state.mode == "STOPPED", 5, "a state")
+    rest(graph, 5, "rest")
     commander = Commander(graph.session)
     graph.commanders.append(commander)
     graph.until(lambda: commander.state is not None, 5, "safety_state")
@@ -145,11 +145,10 @@ def test_a_killed_shell_stops_the_arm_and_comes_back_disarmed(graph):
 def test_rearm_service_needs_the_credential(graph):
     from steadyhand_interfaces.srv import Rearm
 
+    rest(graph, 5, "rest")
     client = graph.session.node.create_client(Rearm, "rearm")
-    assert client.wait_for_service(timeout_sec=5)
-    future = client.call_async(Rearm.Request(mode="auto", credential="guess"))
-    graph.until(future.done, 10, "an answer")
-    assert not future.result().success
+    refused = graph.ask(client, Rearm.Request(mode="auto", credential="guess"))
+    assert not refused.success and refused.causes == ["credential refused"]
     assert graph.watcher.state.mode == "STOPPED"
     future = client.call_async(Rearm.Request(mode="auto", credential=operator.credential()))
     graph.until(future.done, 10, "an answer")
@@ -208,9 +207,9 @@ def test_what_is_too_long_for_the_guard_is_counted_and_the_shell_lives(graph):
         pub = node.create_publisher(kind, topic, depth)
         graph.until(lambda p=pub: p.get_subscription_count() > 0, 5, "subscription")
         pub.publish(kind(**fields))
-    answer = graph.session.call(Rearm, "rearm", Rearm.Request(mode="auto", credential=long), 5.0)
+    answer = graph.ask(node.create_client(Rearm, "rearm"), Rearm.Request(mode="auto", credential=long))
     assert not answer.success and "bytes" in answer.message
-    graph.until(lambda: malformed[-1] == before + 3, 5, "three more malformed messages")
+    graph.until(lambda: malformed[-1] >= before + 3, 5, "three more malformed messages")
     assert graph.pid("guard_node") == pid
 
 

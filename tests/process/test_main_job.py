@@ -21,7 +21,8 @@ def test_two_cubes_with_a_stop_in_the_middle():
 
 
 def test_a_blanked_camera_places_nothing():
-    summary = run_job(JobConfig(cubes=2, seed=7, operator_stop=False, sim_faults=(("camera_blank", ()),), job_timeout_s=60))
+    faults = (("camera_blank", ()),)
+    summary = run_job(JobConfig(cubes=2, seed=7, operator_stop=False, sim_faults=faults, job_timeout_s=60))
     assert summary["cubes_placed"] == 0
     assert summary["results"][0] in ("PERCEPTION_LOST", "STOPPED", "EMPTY_TRAY", "NOT_ARMED")
     assert summary["violations"] == []

@@ -39,6 +39,7 @@ def test_a_lifecycle_node_stays_unconfigured_and_says_why(tmp_path):
     ]
     with Graph(specs, tmp_path / "log") as graph:
         for name, said in (("perception_node", "nowhere"), ("guard_node", "state_divider")):
-            graph.until(lambda n=name, s=said: s in (tmp_path / "log" / f"{n}.log").read_text(), 20, f"{name} to say why")
+            log = tmp_path / "log" / f"{name}.log"
+            graph.until(lambda f=log, s=said: s in f.read_text(), 20, f"{name} to say why")
         assert not graph.session.ready.is_set()
         assert set(graph.supervisor.pids()) == {"perception_node", "guard_node", "lifecycle_manager_node"}  # none died

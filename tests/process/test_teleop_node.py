@@ -122,7 +122,8 @@ def test_twist_joint_and_gamepad_jog_and_silence_stops(graph):
     graph.until(lambda: at_rest(graph), 3, "rest")
 
     folder = graph.slot.out_dir / "interventions"
-    file = graph.until(lambda: next((p for p in folder.glob("*.jsonl") if '"end"' in p.read_text()), None), 5, "the recording")
+    ended = lambda: next((p for p in folder.glob("*.jsonl") if '"end"' in p.read_text()), None)  # noqa: E731
+    file = graph.until(ended, 5, "the recording")
     records = [json.loads(line) for line in file.read_text().splitlines()]
     demo = demonstration(records)
     assert demo.complete and records[0]["by"] == "teleop_node" and demo.label == "manual"

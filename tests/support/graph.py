@@ -14,7 +14,9 @@ from steadyhand_ros.process_supervisor import ProcessSupervisor
 def node(name: str, **parameters: object) -> ProcessSpec:
     """A node of steadyhand_ros that comes back when it dies."""
     given = tuple((k, str(v)) for k, v in parameters.items())
-    return ProcessSpec(name=name, package="steadyhand_ros", executable=name, parameters=given, respawn=True, respawn_delay_s=0.2)
+    return ProcessSpec(
+        name=name, package="steadyhand_ros", executable=name, parameters=given, respawn=True, respawn_delay_s=0.2
+    )
 
 
 def command(name: str, line: str) -> ProcessSpec:
@@ -55,6 +57,23 @@ class Graph:
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited {timeout_s} s for {what}\n{self.logs()}")
             time.sleep(0.01)
+
+    def ask(self, client, request, timeout_s: float = 20.0):
+        """The answer to a request that does no harm when repeated.
+
+        It is sent again every 2 s: a service drops its answer when it has not yet discovered who asks.
+        """
+        self.until(lambda: client.service_is_ready(), timeout_s, f"{client.srv_name} to be served")
+        sent, sent_s = [], float("-inf")
+
+        def answer():
+            nonlocal sent_s
+            if time.monotonic() > sent_s + 2.0:
+                sent.append(client.call_async(request))
+                sent_s = time.monotonic()
+            return next((future.result() for future in sent if future.done()), None)
+
+        return self.until(answer, timeout_s, f"an answer of {client.srv_name}")
 
     def logs(self) -> str:
         """The end of each process's log."""

@@ -1,4 +1,6 @@
 """Messages and core types are turned into one another without loss; what the core could not use is refused by name."""
+import dataclasses
+import json
 import math
 
 import numpy as np
@@ -27,9 +29,13 @@ def state_message():
 
 def test_the_guards_state_arrives_as_it_was():
     state = conversions.robot_state(state_message())
-    assert (state.stamp_s, state.seq, state.token, state.mode) == (12.5, 7, 99, types.Mode.ARMED_AUTO)
-    assert state.q_rad.tolist() == [0.1] * 6 and state.qd_commanded_rad_s.tolist() == [0.4] * 6
-    assert state.causes == ("a", "b") and not state.at_rest
+    for field in dataclasses.fields(state):
+        sent, arrived = getattr(STATE, field.name), getattr(state, field.name)
+        same = list(arrived) == sent if isinstance(sent, list) else arrived == sent
+        assert same, field.name
+    message = state_message()
+    assert (message.robot_mode, message.safety_mode, message.trace_id, message.plan_left) == (7, 1, "t", 0.5)
+    assert (json.loads(message.counters_json), message.scheduler) == ({"cycles": 3}, "SCHED_FIFO")
 
 
 @pytest.mark.parametrize(
@@ -54,9 +60,10 @@ def test_a_state_that_cannot_be_used_is_refused_by_name(change, named):
 def test_a_chunk_reaches_the_guard_unchanged_not_finite_values_too():
     q = np.arange(12.0).reshape(2, 6)
     q[1, 2] = math.nan
-    chunk = types.JointChunk(5, 8, 1.5, "t", "policy", ur5.JOINT_NAMES, 0.05, q)
+    chunk = types.JointChunk(5, 8, 1.5, "t", "planner", ur5.JOINT_NAMES, 0.07, q)
     sent = conversions.guard_chunk(conversions.joint_chunk_msg(chunk))
-    assert (sent.token, sent.state_seq, sent.state_stamp_s, sent.trace_id, sent.period_s) == (5, 8, 1.5, "t", 0.05)
+    assert (sent.token, sent.state_seq, sent.state_stamp_s, sent.trace_id) == (5, 8, 1.5, "t")
+    assert (sent.source, sent.period_s) == ("planner", 0.07)
     assert np.array_equal(np.array(sent.q_rad), q, equal_nan=True) and tuple(sent.joint_names) == ur5.JOINT_NAMES
 
 
@@ -70,6 +77,30 @@ def test_a_chunk_without_rows_is_refused(names, count):
 def test_an_object_that_is_not_finite_is_refused():
     with pytest.raises(ProtocolError, match="object 3.yaw"):
         conversions.object_estimate(msg.ObjectPose(id=3, yaw=math.inf))
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_verdict_arrives_as_it_was(accepted):
+    sent = guard_protocol.Verdict("t", accepted, "expired", "by 3 ms")
+    assert conversions.verdict(conversions.verdict_msg(sent)) == types.Verdict("t", accepted, "expired", "by 3 ms")
+
+
+@pytest.mark.parametrize("mode", types.EstimateMode)
+def test_an_estimate_arrives_as_it_was(mode):
+    seen = types.ObjectEstimate(4, np.array([0.1, 0.2, 0.3]), 0.4, 0.6, 0.7, 0.8, in_box=True)
+    other = dataclasses.replace(seen, object_id=5, in_box=False)
+    sent = types.Estimate(12.25, mode, "why", "o", 0.9, (seen, other))
+    got = conversions.estimate(conversions.state_estimate_msg(sent))
+    assert (got.stamp_s, got.mode, got.reason, got.observation_id, got.image_age_s) == (12.25, mode, "why", "o", 0.9)
+    for one, same in zip((seen, other), got.objects, strict=True):
+        assert {**vars(one), "position_m": [0.1, 0.2, 0.3]} == {**vars(same), "position_m": same.position_m.tolist()}
+
+
+@pytest.mark.parametrize("in_box", [True, False])
+def test_a_detection_becomes_an_object_that_is_no_track(in_box):
+    m = conversions.detection_msg(types.Detection(np.array([0.1, 0.2, 0.3]), 0.4, 0.5, 0.6), in_box)
+    assert (m.id, m.x, m.y, m.z, m.yaw) == (-1, 0.1, 0.2, 0.3, 0.4)
+    assert (m.presence, m.position_std, m.in_box) == (0.5, 0.6, in_box)
 
 
 def test_detections_keep_their_values():

@@ -22,7 +22,8 @@ def test_a_node_gets_its_ros_arguments(tmp_path):
     command = launch_runner.command_of(spec, {"PATH": os.environ["PATH"]})
     assert command[:3] == [sys.executable, "-m", "steadyhand_ros.guard_node"]
     assert command[3:] == [
-        "--x", "--ros-args", "-r", "__node:=n", "-r", "__ns:=/cell", "--params-file", str(file), "-p", "k:=v", "-r", "a:=b",
+        "--x", "--ros-args", "-r", "__node:=n", "-r", "__ns:=/cell", "--params-file", str(file), "-p", "k:=v",
+        "-r", "a:=b",
     ]
 
 
@@ -40,7 +41,10 @@ def test_an_installed_executable_wins(tmp_path):
         (ProcessSpec(name="x", command="no-such-command --a"), "no-such-command"),
         (ProcessSpec(name="x", package="steadyhand_ros", executable="no_node"), "no_node"),
         (ProcessSpec(name="x", package="no_package", executable="guard_node"), "no_package"),
-        (ProcessSpec(name="x", package="steadyhand_ros", executable="guard_node", parameter_files=("/no/p.yaml",)), "/no/p.yaml"),
+        (
+            ProcessSpec(name="x", package="steadyhand_ros", executable="guard_node", parameter_files=("/no/p.yaml",)),
+            "/no/p.yaml",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_named(spec, named):
@@ -65,7 +69,8 @@ def test_the_real_launch_system_is_taken_when_it_is_there(monkeypatch):
 def test_children_stay_in_the_slot():
     environment = launch_runner.child_environment({"STEADYHAND_SLOT": "7", "PATH": "/bin"})
     assert environment["ROS_DOMAIN_ID"] == "27" and environment["STEADYHAND_ROBOT_HOST"] == "127.0.0.8"
-    kept = launch_runner.child_environment({"STEADYHAND_SLOT": "7", "STEADYHAND_ROBOT_HOST": "10.0.0.5", "PATH": "/bin"})
+    given = {"STEADYHAND_SLOT": "7", "STEADYHAND_ROBOT_HOST": "10.0.0.5", "PATH": "/bin"}
+    kept = launch_runner.child_environment(given)
     assert kept["STEADYHAND_ROBOT_HOST"] == "10.0.0.5"
 
 
@@ -102,19 +107,23 @@ def test_respawn_waits_for_its_delay_and_happens_only_where_asked(tmp_path):
     supervisor.stop()
 
 
-def test_stop_ends_what_ignores_signals_and_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr("steadyhand_ros.process_supervisor.STOP_STEPS", ((signal.SIGINT, 0.3), (signal.SIGKILL, 2.0)))
+@pytest.mark.parametrize(("obeys", "returncode"), [(False, -signal.SIGKILL), (True, 5)])
+def test_stop_ends_what_ignores_signals_and_its_children(tmp_path, monkeypatch, obeys, returncode):
+    steps = ((signal.SIGINT, 5.0 if obeys else 0.3), (signal.SIGKILL, 2.0))
+    monkeypatch.setattr("steadyhand_ros.process_supervisor.STOP_STEPS", steps)
+    handler = "lambda *_: os._exit(5)" if obeys else "signal.SIG_IGN"
+    deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     code = (
-        "import signal, subprocess, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(60)'])\n"
-        "print(child.pid, flush=True); child.wait()"
+        f"import os, signal, subprocess, sys; signal.signal(signal.SIGINT, {handler})\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {deaf!r}], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline(); print(child.pid, flush=True); child.wait()"
     )
     supervisor, _ = supervise(tmp_path, code)
     log = tmp_path / "p.log"
     until(lambda: log.read_text().strip())
     child = int(log.read_text())
     supervisor.stop()
-    assert supervisor.running[0].returncode == -signal.SIGKILL
+    assert supervisor.running[0].returncode == returncode
 
     def gone():
         try:

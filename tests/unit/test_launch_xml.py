@@ -30,7 +30,7 @@ def test_node_with_everything(tmp_path):
     (node,) = load(tmp_path, """
       <let name="who" value="a"/>
       <node pkg="p" exec="e" name="$(var who)1" namespace="ns" args="--x" respawn="true" respawn_delay="0.5">
-        <param from="$(find-pkg-share q)/c.yaml"/><param name="k" value="v"/>
+        <param from="$(find-pkg-share q)/c.yaml"/><param name="k" value="v"/><param name="n" value="v" if="false"/>
         <remap from="f" to="t"/><env name="E" value="$(env HOME_OF unset)"/>
       </node>""")
     assert (node.name, node.package, node.executable, node.namespace, node.arguments) == ("a1", "p", "e", "ns", "--x")
@@ -65,6 +65,7 @@ def test_include_passes_arguments(tmp_path):
         ('<executable cmd="a" if="true" unless="true"/>', "both"),
         ('<executable cmd="a" respawn_delay="soon"/>', "soon"),
         ('<executable cmd="a" respawn_delay="nan"/>', "nan"),
+        ('<executable cmd="a" respawn_delay="inf"/>', "inf"),
         ('<executable cmd="a" respawn_delay="-1"/>', "-1"),
         ('<executable name="a"/>', "cmd"),
         ('<arg name="need"/>', "need"),

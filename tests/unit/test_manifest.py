@@ -97,7 +97,8 @@ def test_what_launch_files_take_from_the_share_folder_is_installed_there(built):
     assert set(installed) >= {"share/steadyhand/package.xml", "share/steadyhand/urscript/steadyhand.script"}
     for path in (ROOT / "launch").iterdir():
         for wanted in re.findall(r"\$\(find-pkg-share steadyhand\)/([\w./]+)", path.read_text()):
-            files = [ROOT / wanted] if (ROOT / wanted).is_file() else [p for p in (ROOT / wanted).rglob("*.*") if p.is_file()]
+            place = ROOT / wanted
+            files = [place] if place.is_file() else [p for p in place.rglob("*.*") if p.is_file()]
             assert files, wanted
             for file in files:
                 assert installed.get(f"share/steadyhand/{file.relative_to(ROOT)}") == str(file.relative_to(ROOT))

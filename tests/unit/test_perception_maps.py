@@ -109,6 +109,16 @@ def test_not_finite_cells_are_no_peaks():
     maps = maps_of(np.array([[0.50, -0.10, 0.2]]))
     maps[1, 0, 0] = np.nan
     assert len(decode(GRID, maps, DecodeConfig(presence_min=0.4)).xy_m) == 1
+    row, column = np.argwhere(maps[0] == maps[0].max())[0]
+    maps[1, row, column] = np.nan  # the peak itself: its neighbours may be heard, their word is whole
+    for found in decode(GRID, maps, DecodeConfig(presence_min=0.1)).xy_m:
+        assert found == pytest.approx([0.50, -0.10], abs=1e-6)
+
+
+def test_the_calibration_scales_the_deviation():
+    maps = maps_of(np.array([[0.50, -0.10, 0.2]]))
+    once, twice = (decode(GRID, maps, DecodeConfig(presence_min=0.4, std_scale=s)).std_m[0] for s in (1.0, 2.0))
+    assert twice == pytest.approx(2 * once)
 
 
 def test_everything_high_gives_a_bounded_number_of_detections():

@@ -1,6 +1,7 @@
 """The policy's contract refuses by field; the model file is the one it was written for."""
 import json
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -171,6 +172,8 @@ def test_observations_and_actions_are_refused_not_clipped(raw):
 def test_a_wrong_answer_to_the_canary_is_found(raw):
     contract = contracts.parse(raw)
     contracts.check_canary(contract, np.array(contract.canary.actions))
-    other = np.array(contract.canary.actions) * 0.98 + 0.01
-    with pytest.raises(ContractError, match="canary"):
-        contracts.check_canary(contract, other)
+    for share, found in ((0.9, False), (1.1, True)):
+        other = np.array(contract.canary.actions)
+        other[3, 1] -= np.sign(other[3, 1]) * share * contract.canary.tolerance
+        with pytest.raises(ContractError, match="canary") if found else nullcontext():
+            contracts.check_canary(contract, other)

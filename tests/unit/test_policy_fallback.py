@@ -1,5 +1,6 @@
 """Breaker, fallback and check_policy on the shipped model, without a server."""
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,12 +80,23 @@ def test_breaker_opens_at_once_unless_it_was_a_deadline(failure):
 
 def test_breaker_opens_at_the_third_missed_deadline_in_a_row():
     breaker = closed_breaker()
-    for failures in (2, 3):
+    for failures in (2, 2, 3):
         breaker.on_success()
         for _ in range(failures):
             breaker.on_failure(Failure.DEADLINE, 1.0)
         assert breaker.closed is (failures < 3)
     assert breaker.times_opened == 1
+
+
+def test_breaker_opens_at_the_third_missed_canary_in_a_row():
+    breaker = closed_breaker()
+    for _ in range(2):
+        breaker.on_canary(None, 1.0)
+        breaker.on_canary(Failure.DEADLINE, 2.0)
+        breaker.on_canary(Failure.DEADLINE, 3.0)
+        assert breaker.closed
+    breaker.on_canary(Failure.DEADLINE, 4.0)
+    assert not breaker.closed and breaker.cause == "canary: deadline"
 
 
 def test_a_bad_canary_starts_the_count_again():
@@ -115,6 +127,36 @@ def test_triton_config_names_a_bad_url(url):
 
 def test_healthy_primary_serves(pair):
     assert ask(pair[1]).served_by == "primary"
+
+
+def test_missed_deadlines_with_an_answer_between_them_are_not_in_a_row(pair):
+    primary, policy = pair
+    for _ in range(2):
+        primary.error = PolicyTimeout("late")
+        ask(policy), ask(policy)
+        primary.error = None
+        assert ask(policy).served_by == "primary"
+
+
+@pytest.mark.parametrize(("deadline_s", "primary_s"), [(0.040, 0.020), (0.020, 0.015), (0.006, 0.003)])
+def test_the_primary_leaves_the_local_model_its_time(local, monkeypatch, deadline_s, primary_s):
+    now_s, given_s = [100.0], {}
+    monkeypatch.setattr("steadyhand_policies.fallback.time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    class Hung:
+        def infer(self, observation, observation_id, deadline_s):
+            given_s["primary"], now_s[0] = deadline_s, now_s[0] + deadline_s
+            raise PolicyTimeout("late")
+
+    class Local:
+        def infer(self, observation, observation_id, deadline_s):
+            given_s["local"] = deadline_s
+            return ActionChunk(observation_id, np.array(local.contract.canary.actions), "local", 0.0)
+
+    policy = FallbackPolicy(Hung(), Local(), local.contract, primary_deadline_s=0.020)
+    policy._breaker.closed = True
+    policy.infer(np.float32(local.contract.canary.observation), "o1", deadline_s)
+    assert given_s == pytest.approx({"primary": primary_s, "local": deadline_s - primary_s})
 
 
 @pytest.mark.parametrize("error", [PolicyTimeout("late"), PolicyError("broken")])
@@ -189,6 +231,11 @@ def test_local_refuses_before_open_and_reads_its_provider_back(local):
         LocalOnnxPolicy(repository.policy_files()).infer(np.zeros(14), "o1")
 
 
+def test_local_on_another_provider_than_asked_for_is_refused():
+    with pytest.warns(UserWarning), pytest.raises(ConfigError, match="provider: asked for ROCMExecutionProvider"):
+        LocalOnnxPolicy(repository.policy_files(), "ROCMExecutionProvider").open()
+
+
 def test_local_says_so_when_it_was_too_slow(local, monkeypatch):
     clock = iter([0.0, 0.5])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
@@ -222,7 +269,7 @@ class Wrapped:
         (lambda w, c: ActionChunk(c.observation_id, c.actions * np.nan, "x", 0.0), "actions"),
         (lambda w, c: ActionChunk("x", c.actions, "x", 0.0), "observation_id"),
         (lambda w, c: ActionChunk(c.observation_id, c.actions[:, ::-1], "x", 0.0), "canary"),
-        (lambda w, c: ActionChunk(c.observation_id, c.actions * (0.9 if w.count % 2 == 0 else 1.0), "x", 0.0), "differ"),
+        (lambda w, c: ActionChunk(c.observation_id, c.actions * (1.0, 0.9)[w.count % 2 == 0], "x", 0.0), "differ"),
     ],
 )
 def test_check_policy_names_what_is_wrong(local, change, field):
