@@ -30,7 +30,7 @@ HALT_PACKAGES = 28  # 0.2 s for the program to end on command, and the cycles ro
 MOVING_RAD_S = 1e-3
 MOTION_WANTED_RAD_S = 0.05  # a chunk whose last way-points are slower than this ends in rest
 ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
-LOST_RAD = 0.15  # twice the widest tracking bound
+LOST_RAD, LOST_SHARE = 0.05, 0.3  # off everything sent lately: a little more than the bound on tracking (0.03 rad)
 NOTHING = float("-inf")
 JOINT_NAMES = [
     "shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint",
@@ -370,10 +370,13 @@ class Checker:
         if not self.has_commander and moving:
             self.report("I5", now_s, "still armed and moving without a commander")
         if len(self.recent) == self.recent.maxlen and self.measured is not None:
-            off = np.abs(self.measured.q_rad - self.recent[0]).max()
-            self.lost_cycles = self.lost_cycles + 1 if off > LOST_RAD else 0
+            sent = np.array(self.recent)  # of the last 64 ms: more than the arm's lag
+            low, high = sent.min(axis=0), sent.max(axis=0)
+            off = np.maximum(low - self.measured.q_rad, self.measured.q_rad - high)
+            lost = off > LOST_RAD + LOST_SHARE * (high - low)
+            self.lost_cycles = self.lost_cycles + 1 if lost.any() else 0
             if self.lost_cycles == 3:
-                self.report("I4", now_s, f"still armed: the arm is {off:.3f} rad from what was commanded")
+                self.report("I4", now_s, f"still armed: the arm is {off.max():.3f} rad from what was commanded")
 
     def _package(
         self, now_s: float, state: State, armed: bool, command: int, token: int, seq: int, q: np.ndarray

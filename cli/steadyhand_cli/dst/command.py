@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import time
 
 from steadyhand.errors import ConfigError
@@ -28,6 +29,10 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("dst: give --seed N, or --hours H, or --minutes M")
     if args.defect is not None and args.defect not in defects.DEFECTS:
         raise ConfigError(f"--defect {args.defect!r}: known are {', '.join(sorted(defects.DEFECTS))}")
+    for name in ("hours", "minutes"):
+        value = getattr(args, name)
+        if value is not None and not 0.0 < value < math.inf:
+            raise ConfigError(f"--{name} {value}: give a number above 0")
     with defects.planted(args.defect) if args.defect else contextlib.nullcontext():
         if args.hours is None and args.minutes is None:
             outcome = episode.run(args.seed, every_s=_every_s(args))
@@ -43,7 +48,7 @@ def _campaign(args: argparse.Namespace) -> int:
         in_time = args.minutes is None or time.monotonic() - begun_s < 60.0 * args.minutes
         return in_time and (args.hours is None or so_far.robot_s < 3600.0 * args.hours)
 
-    for outcome in campaign.episodes(args.seed or 1, more, totals, _every_s(args)):
+    for outcome in campaign.episodes(1 if args.seed is None else args.seed, more, totals, _every_s(args)):
         if not outcome.ok:
             print(summary(outcome))
             _show(outcome, args)

@@ -1,0 +1,31 @@
+"""What a planted defect is, and the table into which a module enters its own."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Patch = tuple[Any, str, Any]  # owner, attribute, replacement
+Patches = Callable[[], list[Patch]]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`patches` is called when it is planted; `breaks` names the invariant whose requirement it violates."""
+
+    breaks: str
+    says: str
+    patches: Patches
+
+
+class Table(dict[str, Defect]):
+    """Defects by name."""
+
+    def enter(self, name: str, breaks: str, says: str) -> Callable[[Patches], Patches]:
+        """Decorator of a defect's patches."""
+
+        def enter(patches: Patches) -> Patches:
+            self[name] = Defect(breaks, says, patches)
+            return patches
+
+        return enter
