@@ -30,7 +30,7 @@ TOKEN = 12345
 class Sink:
     """A connection that keeps the newest package."""
 
-    behind, sent = False, b""
+    open, behind, sent = True, False, b""
 
     def send(self, data: bytes) -> bool:
         """Taken."""
@@ -49,8 +49,10 @@ class RtdeTarget:
         self.controller = URController(KinematicPlant(), ControllerConfig())
         self.server = RtdeServer(self.controller)
         self.owner = self.server.accept(Sink())
-        self.owner.received(package(ord("V"), b"\x00\x02") + package(ord("I"), ",".join(INPUTS).encode()) + package(ord("S")))
-        assert self.controller.start_program(render(TOKEN, ProgramConfig(heartbeat_period_s=self.controller.config.steptime_s)))
+        self.owner.received(package(ord("V"), b"\x00\x02"))
+        self.owner.received(package(ord("I"), ",".join(INPUTS).encode()) + package(ord("S")))
+        config = ProgramConfig(heartbeat_period_s=self.controller.config.steptime_s)
+        assert self.controller.start_program(render(TOKEN, config))
         self.heartbeat, self.session = 0, None
         for _ in range(20):
             self.step()
@@ -79,15 +81,18 @@ class RtdeTarget:
             size, kind = int(rng.integers(0, 2**16)), int(rng.integers(256))
             return "rtde.header", struct.pack(">HB", size, kind) + rng.bytes(int(rng.integers(0, 64))), False
         if how == 2:
-            names[int(rng.integers(len(names)))] = hostile.pick(rng, ["", "x", "input_int_register_99", "a" * 900, "\x00", "é"])
+            bad = ["", "x", "input_int_register_99", "a" * 900, "\x00", "é"]
+            names[int(rng.integers(len(names)))] = hostile.pick(rng, bad)
             return "rtde.input name", package(ord("I"), ",".join(names).encode()), True
         if how == 3:  # all of them owned by somebody else
-            return "rtde.input owned", package(ord("I"), ",".join(names[: int(rng.integers(1, len(names)))]).encode()), True
+            owned = names[: int(rng.integers(1, len(names)))]
+            return "rtde.input owned", package(ord("I"), ",".join(owned).encode()), True
         if how == 4:
             frequency = hostile.pick(rng, [float("nan"), float("inf"), -1.0, 0.0, 1e300])
             return "rtde.frequency", package(ord("O"), struct.pack(">d", frequency) + ",".join(OUTPUTS).encode()), True
         if how == 5:
-            payload = struct.pack(">d", 125.0) + ",".join((*OUTPUTS, hostile.pick(rng, ["x", "actual_q ", "", "\xff"]))).encode("latin-1")
+            wanted = ",".join((*OUTPUTS, hostile.pick(rng, ["x", "actual_q ", "", "\xff"])))
+            payload = struct.pack(">d", 125.0) + wanted.encode("latin-1")
             return "rtde.output name", package(ord("O"), payload), True
         data = bytearray(OWNED.pack([self.heartbeat, TOKEN, int(Command.SERVO), self.heartbeat, *(self.q + 0.5)]))
         if how == 6:  # somebody else's recipe
@@ -129,7 +134,8 @@ class RtdeTarget:
         rng = self.rng
         valid = package(ord("I"), b"\x01" + ",".join(OWNED.types).encode())
         at = int(rng.integers(len(valid)))
-        spoilt = hostile.pick(rng, [valid[:at], valid[:at] + rng.bytes(1) + valid[at + 1:], valid[:at] + rng.bytes(3) + valid[at:]])
+        changed, longer = valid[:at] + rng.bytes(1) + valid[at + 1:], valid[:at] + rng.bytes(3) + valid[at:]
+        spoilt = hostile.pick(rng, [valid[:at], changed, longer])
         try:
             for _, payload in Framer().feed(spoilt):
                 parse_setup_reply(payload, list(INPUTS)).unpack(payload)
@@ -152,12 +158,14 @@ class RtdeTarget:
 
 
 class ScriptTarget:
-    """Our own program with one token changed, and noise, uploaded to an emulated controller that plays what it accepts."""
+    """Our own program with one token changed, and noise, sent to an emulated controller that plays what it accepts."""
 
     PROGRAM = render(TOKEN, ProgramConfig())
     TOKENS = re.findall(r"\w+|\s+|[^\w\s]", PROGRAM)
-    WORDS = ("def", "end", "while", "if", "(", ")", "[", "]", ":", ",", "=", "==", "1e999", "nan", "-", "9" * 400, '"', "p[", "sync()",
-             "thread", "\x00", "é", "kill", "not", "#", "return")
+    WORDS = (
+        "def", "end", "while", "if", "(", ")", "[", "]", ":", ",", "=", "==", "1e999", "nan", "-", "9" * 400, '"', "p[",
+        "sync()", "thread", "\x00", "é", "kill", "not", "#", "return",
+    )
 
     def __init__(self, seed: int):
         self.rng, self.outcome = np.random.default_rng(seed), Outcome()
@@ -179,7 +187,8 @@ class ScriptTarget:
         elif how == 4:
             tokens = tokens[:at]
         else:
-            tokens = ["def x():\n", *(hostile.pick(rng, self.WORDS) + " " for _ in range(int(rng.integers(1, 60)))), "\nend\n"]
+            words = [hostile.pick(rng, self.WORDS) + " " for _ in range(int(rng.integers(1, 60)))]
+            tokens = ["def x():\n", *words, "\nend\n"]
             mutation = False
         controller = URController(KinematicPlant())
         q = controller.target.q_rad.copy()
@@ -204,7 +213,7 @@ class ScriptTarget:
 
 
 class RosTarget:
-    """Messages with one field changed through the shell's conversions; chunks and gripper commands go on to an armed guard."""
+    """Messages with one field changed, through the shell's conversions; chunks and gripper commands reach the guard."""
 
     def __init__(self, seed: int):
         from steadyhand_ros import conversions
@@ -215,7 +224,8 @@ class RosTarget:
     def one(self) -> None:
         """One message."""
         rng = self.rng
-        kind, convert, message = hostile.pick(rng, [self._chunk, self._chunk, self._gripper, self._state, self._estimate, self._detections])()
+        makers = [self._chunk, self._chunk, self._gripper, self._state, self._estimate, self._detections]
+        kind, convert, message = hostile.pick(rng, makers)()
         guard, robot = self.core.guard, self.core.robot
         q, writes, accepted = robot._target.copy(), robot.gripper_writes, guard.accepted
         try:
@@ -230,8 +240,8 @@ class RosTarget:
         except Exception as error:  # what is looked for
             self.outcome["crashes"] += 1
             self.outcome[f"crash {kind}: {type(error).__name__}: {error}"[:200]] += 1
-        moved = np.abs(robot._target - q).max() > MOVED_RAD or robot.gripper_writes != writes or guard.accepted != accepted
-        self.outcome["motions"] += bool(moved)
+        moved = np.abs(robot._target - q).max() > MOVED_RAD
+        self.outcome["motions"] += bool(moved or robot.gripper_writes != writes or guard.accepted != accepted)
         self.outcome["messages"] += 1
         self.outcome["mutations"] += 1
         self.outcome[f"kind ros.{kind}"] += 1
@@ -241,15 +251,18 @@ class RosTarget:
         m = self.conversions.joint_chunk_msg(_as_joint_chunk(chunk))
         field = hostile.pick(rng, ["token", "seq", "guard_stamp", "source", "joint_names", "period", "q", "q length"])
         if field == "token":
-            m.token = hostile.pick(rng, [0, -1, m.token ^ (1 << int(rng.integers(31))), 2**63 - 1, *self.core.old_tokens[:-1]])
+            flipped = m.token ^ (1 << int(rng.integers(31)))
+            m.token = hostile.pick(rng, [0, -1, flipped, 2**63 - 1, *self.core.old_tokens[:-1]])
         elif field == "seq":
             m.seq = hostile.pick(rng, [0, 2**64 - 1, 2**63, m.seq + 1 + int(rng.integers(100))])
         elif field == "guard_stamp":
-            m.guard_stamp = hostile.pick(rng, [*hostile.NOT_NUMBERS, 0.0, m.guard_stamp + 0.001, m.guard_stamp - 1.0, 1e300])
+            stamps = [*hostile.NOT_NUMBERS, 0.0, m.guard_stamp + 0.001, m.guard_stamp - 1.0, 1e300]
+            m.guard_stamp = hostile.pick(rng, stamps)
         elif field == "source":
             m.source = hostile.pick(rng, ["", "x", "policy\n", "p" * 100_000])
         elif field == "joint_names":
-            m.joint_names = hostile.pick(rng, [[], list(m.joint_names)[::-1], list(m.joint_names)[:3], ["a"] * 6, ["a"] * 48])
+            names = list(m.joint_names)
+            m.joint_names = hostile.pick(rng, [[], names[::-1], names[:3], ["a"] * 6, ["a"] * 48])
         elif field == "period":
             m.period = hostile.pick(rng, [*hostile.NOT_NUMBERS, 0.0, -0.05, 0.5, 1e-300])
         elif field == "q":
@@ -289,7 +302,8 @@ class RosTarget:
         from steadyhand_interfaces.msg import ObjectPose
 
         o = ObjectPose(id=1, x=0.5, y=-0.1, z=0.02, yaw=0.1, presence=0.9, position_std=0.002)
-        setattr(o, hostile.pick(self.rng, ["x", "y", "z", "yaw", "presence", "position_std", "age"]), hostile.pick(self.rng, hostile.NOT_NUMBERS))
+        field = hostile.pick(self.rng, ["x", "y", "z", "yaw", "presence", "position_std", "age"])
+        setattr(o, field, hostile.pick(self.rng, hostile.NOT_NUMBERS))
         return o
 
     def _estimate(self):
@@ -303,7 +317,8 @@ class RosTarget:
     def _detections(self):
         from steadyhand_interfaces.msg import ObjectPoses
 
-        m = ObjectPoses(image_seq=int(self.rng.integers(2**63)), observation_id="o", objects=[self._object()] * int(self.rng.integers(1, 200)))
+        seq, objects = int(self.rng.integers(2**63)), [self._object()] * int(self.rng.integers(1, 200))
+        m = ObjectPoses(image_seq=seq, observation_id="o", objects=objects)
         return "detections", self.conversions.detections, m
 
     def run(self, n: int) -> Outcome:
@@ -318,4 +333,5 @@ class RosTarget:
 def _as_joint_chunk(c: guard_protocol.Chunk):
     from steadyhand.types import JointChunk
 
-    return JointChunk(c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, tuple(c.joint_names), c.period_s, np.array(c.q_rad))
+    names, q = tuple(c.joint_names), np.array(c.q_rad)
+    return JointChunk(c.token, c.state_seq, c.state_stamp_s, c.trace_id, c.source, names, c.period_s, q)

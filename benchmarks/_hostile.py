@@ -54,7 +54,9 @@ def wrong_type(rng: np.random.Generator, message: Any) -> tuple[str, bytes]:
 
 def _may_be(annotation: str, value: Any, fits: dict) -> bool:
     if annotation in ("int", "float"):
-        return isinstance(value, fits[annotation]) and not isinstance(value, bool) and (annotation == "float" or value < 2**63)
+        if isinstance(value, bool) or not isinstance(value, fits[annotation]):
+            return False
+        return annotation == "float" or value < 2**63
     if annotation.startswith("list"):
         return isinstance(value, list)
     return isinstance(value, fits[annotation])
@@ -67,19 +69,23 @@ def mutated_chunk(rng: np.random.Generator, valid: Chunk, old_tokens: list[int])
     row, joint = int(rng.integers(len(q))), int(rng.integers(ur5.DOF))
     if how == 0:
         flipped = valid.token ^ (1 << int(rng.integers(31)))
-        return "chunk.token", encode(replace(valid, token=pick(rng, [flipped, 0, -1, 2**63 - 1, -(2**63), *old_tokens])))
+        token = pick(rng, [flipped, 0, -1, 2**63 - 1, -(2**63), *old_tokens])
+        return "chunk.token", encode(replace(valid, token=token))
     if how == 1:
-        seq = pick(rng, [-1, 2**62, valid.state_seq + int(rng.integers(1, 1000)), valid.state_seq - int(rng.integers(1, 1000))])
+        later, earlier = valid.state_seq + int(rng.integers(1, 1000)), valid.state_seq - int(rng.integers(1, 1000))
+        seq = pick(rng, [-1, 2**62, later, earlier])
         return "chunk.state_seq", encode(replace(valid, state_seq=seq))
     if how == 2:
         stamp = pick(rng, [valid.state_stamp_s + pick(rng, [1, -1]) * 10.0 ** rng.uniform(-5, 6), 0.0, *NOT_NUMBERS])
         return "chunk.state_stamp_s", encode(replace(valid, state_stamp_s=stamp))
     if how == 3:
-        return "chunk.source", encode(replace(valid, source=pick(rng, ["", "Policy", "policy ", "root", "p" * 4000, "\u0000"])))
+        source = pick(rng, ["", "Policy", "policy ", "root", "p" * 4000, "\u0000"])
+        return "chunk.source", encode(replace(valid, source=source))
     if how == 4:
         names = list(valid.joint_names)
         a, b = rng.choice(ur5.DOF, 2, replace=False)
-        changed = pick(rng, [names[:-1], names + ["x"], [], [names[0]] * 6, names[:a] + [names[a] + "_"] + names[a + 1:]])
+        misspelt = names[:a] + [names[a] + "_"] + names[a + 1:]
+        changed = pick(rng, [names[:-1], names + ["x"], [], [names[0]] * 6, misspelt])
         if rng.random() < 0.4:
             names[a], names[b] = names[b], names[a]
             changed = names
@@ -88,10 +94,12 @@ def mutated_chunk(rng: np.random.Generator, valid: Chunk, old_tokens: list[int])
         period = pick(rng, [0.0, -0.05, 1e-9, 0.0199, 0.101, 1e300, *NOT_NUMBERS])
         return "chunk.period_s", encode(replace(valid, period_s=period))
     if how == 6:
-        q[row][joint] = pick(rng, [*NOT_NUMBERS, 1e308, 7.0, -7.0, q[row][joint] + pick(rng, [-1, 1]) * rng.uniform(0.6, 6.0)])
+        far = q[row][joint] + pick(rng, [-1, 1]) * rng.uniform(0.6, 6.0)
+        q[row][joint] = pick(rng, [*NOT_NUMBERS, 1e308, 7.0, -7.0, far])
         return "chunk.q_rad value", encode(replace(valid, q_rad=q))
     if how == 7:
-        q = pick(rng, [[], [[]], q * 9, [r[:-1] for r in q], [r + [0.0] for r in q], q[:row] + [q[row][:-1]] + q[row + 1:]])
+        ragged = q[:row] + [q[row][:-1]] + q[row + 1:]
+        q = pick(rng, [[], [[]], q * 9, [r[:-1] for r in q], [r + [0.0] for r in q], ragged])
         return "chunk.q_rad shape", encode(replace(valid, q_rad=q))
     return wrong_type(rng, valid)
 
@@ -105,7 +113,8 @@ def mutated_other(rng: np.random.Generator, token: int, credential: str) -> tupl
         return "gripper.width_m", encode(Gripper(token, pick(rng, [*NOT_NUMBERS, -0.001, 0.0851, 1e9]), "g"))
     if how == 2:
         at = int(rng.integers(len(credential)))
-        wrong = credential[:at] + chr(33 + (ord(credential[at]) - 33 + int(rng.integers(1, 90))) % 94) + credential[at + 1:]
+        other = chr(33 + (ord(credential[at]) - 33 + int(rng.integers(1, 90))) % 94)
+        wrong = credential[:at] + other + credential[at + 1:]
         secret = pick(rng, [wrong, "", credential[:-1], credential + "0", credential.upper() + "é", "\x00"])
         return "arm.credential", encode(Arm(pick(rng, ["auto", "manual", "recover"]), secret, "r"))
     if how == 3:
@@ -129,6 +138,8 @@ def noise(rng: np.random.Generator, valid: bytes) -> tuple[str, bytes]:
     if how == 3:
         return "noise.nested", b"\x91" * int(rng.integers(1, 3000))
     if how == 4:
-        return "noise.map", packed("chunk", {"x" * int(rng.integers(1, 50)): float(k) for k in range(int(rng.integers(1, 300)))})
-    return "noise.length", pick(rng, [b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01"]) \
-        + rng.bytes(int(rng.integers(0, 60)))
+        fields = {"x" * int(rng.integers(1, 50)): float(k) for k in range(int(rng.integers(1, 300)))}
+        return "noise.map", packed("chunk", fields)
+    # heads of an array, a map, bytes and an extension that announce gigabytes
+    heads = [b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01"]
+    return "noise.length", pick(rng, heads) + rng.bytes(int(rng.integers(0, 60)))

@@ -1,12 +1,12 @@
 """`mtbf`: mean operating time between operator interventions, with L1 to L3 and without, under the same faults.
 
 Virtual time on the kinematic cell; strikes of `steadyhand_sim.mission_faults`, the same per seed in both arms. A
-mission clears a tray of five. Arm `recovering` is the executor as shipped; arm `control` is the same with the first failed step
-ending the mission. Failure: any end but "tray cleared, all five in the box", or no end within `MISSION_LIMIT_S`; then
-the operator sets everything right, which does not count as operation. The control arm runs the first seeds of the
-other.
-`ratio_low` is the smaller lower bound of two 95 % intervals: bootstrap over missions, and two Poisson rates. It says
-nothing about a real cell's times: its faults are rarer. Missions done are kept, so that a long run can go on.
+mission clears a tray of five. Arm `recovering` is the executor as shipped; arm `control` is the same with the first
+failed step ending the mission. Failure: any end but "tray cleared, all five in the box", or no end within
+`MISSION_LIMIT_S`; then the operator sets everything right, which does not count as operation. The control arm runs
+the first seeds of the other. `ratio_low` is the smaller lower bound of two 95 % intervals: bootstrap over missions,
+and two Poisson rates. It says nothing about a real cell's times: its faults are rarer. Missions done are kept, so
+that a long run can go on.
 """
 from __future__ import annotations
 
