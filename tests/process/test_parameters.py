@@ -21,8 +21,8 @@ def start(module, *words):
 @pytest.mark.parametrize(
     ("module", "words", "named"),
     [
-        ("sim_camera_node", ["-p", "rate_hz:=900.0"], "rate_hz"),
-        ("lifecycle_manager_node", ["-p", "retry_s:=-1.0"], "retry_s"),
+        ("sim_camera_node", ["-p", "rate_hz:=900.0"], "rate_hz out of range"),
+        ("lifecycle_manager_node", ["-p", "retry_s:=-1.0"], "retry_s out of range"),
         ("lifecycle_manager_node", ["-p", "retry_s:=soon"], "retry_s"),
     ],
 )

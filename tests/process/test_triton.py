@@ -19,6 +19,7 @@ from steadyhand_policies.checks import check_policy
 from steadyhand_policies.fallback import FallbackPolicy
 from steadyhand_policies.local_onnx import LocalOnnxPolicy
 from steadyhand_policies.triton_client import TritonCallFailed, TritonConfig, TritonPolicy
+from steadyhand_policies.triton_process import Addresses, TritonProcess
 
 pytestmark = [
     pytest.mark.triton, pytest.mark.process,
@@ -219,7 +220,7 @@ def test_frozen_server_misses_the_deadline_then_local_and_back_by_the_canary(ser
     wait_for(lambda: ask(pair, local).served_by == "triton", "served by Triton again")
 
 
-def test_a_late_reply_is_counted_and_never_used(server, triton, local):
+def test_a_late_reply_is_never_used(server, triton, local):
     pid = server.ready()
     other = observation(local).copy()
     other[0] += 0.05
@@ -268,6 +269,20 @@ def test_a_killed_supervisor_takes_its_server_along(tmp_path):
     wait_for(lambda: not running_in_group(pid), "server and stubs are gone")
     for path in shared_memory(server.slot):
         path.unlink()
+
+
+def test_shared_memory_of_a_killed_server_is_removed_and_no_other(tmp_path):
+    prefix = f"steadyhand_test_{os.getpid()}_"
+    left, other = Path("/dev/shm") / f"{prefix}1", Path("/dev/shm") / f"{prefix[:-1]}x_1"
+    for path in (left, other):
+        path.touch()
+    try:
+        addresses = Addresses("127.0.0.1", 1024, 1025, 1026)
+        TritonProcess(None, tmp_path, addresses, prefix, tmp_path / "log").clean_shared_memory()
+        assert not left.exists() and other.exists()
+    finally:
+        for path in (left, other):
+            path.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
