@@ -158,6 +158,17 @@ def test_an_object_that_moves_is_seen_again():
     assert result.code is Code.OK and c.in_box() == 1 and len(result.statistics["failures"]) == 1
 
 
+def test_a_track_that_leaves_its_place_is_not_followed():
+    c = started(1, 8)
+    until(c, "pick")
+    executor, seen = c.agent._executor, c.estimate.objects[0]
+    for off_m, phase in ((0.025, Phase.PICK), (0.035, Phase.BACK_OFF)):
+        moved = dataclasses.replace(seen, position_m=executor.run.pick.target.position_m + [off_m, 0, 0], age_s=0.0)
+        executor.tick(c.state(), dataclasses.replace(c.estimate, objects=(moved,)))
+        assert executor.run.phase is phase
+    assert [f.fault for f in executor.run.failures] == ["target_moved"]
+
+
 @pytest.mark.parametrize("phase", ["pick", "place", "home"])
 def test_perception_lost_for_good(phase):
     c = started(2, 9)
