@@ -139,6 +139,15 @@ def test_fingers_that_hold_while_the_brake_is_planned_anew():
     assert executor.tick(away, c.estimate).waypoints_rad is None and executor.run.phase is Phase.GRASP
 
 
+def test_what_is_let_go_beside_the_box_is_not_counted_as_placed(monkeypatch):
+    c = started(1, 6)
+    until(c, "release")
+    monkeypatch.setattr(type(cell.BOX), "contains", lambda *_, **__: False)
+    c.run(3.0)
+    assert c.agent._executor.run.placed == 0
+    assert [f.fault for f in c.agent._executor.run.failures] == ["release_unverified"]
+
+
 def test_an_object_taken_away_is_not_chased():
     c = started(1, 7)
     until(c, "pick")
