@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from steadyhand import guard_state as gs
 from steadyhand.types import Mode
+from steadyhand.watchdog import RestDetector
 
 NOW_S = 50.0
 FAULTS = sorted(gs.RULES) + ["input:camera", "never_heard_of"]
@@ -180,3 +181,13 @@ def test_over_any_history_the_invariants_hold(history, first_token):
                 verified = False
         assert not state.armed or verified
         assert state.armed or not before.armed or any(isinstance(d, gs.Stop) for d in decisions)
+
+
+def test_a_gap_in_the_feedback_is_no_rest():
+    rest = RestDetector(max_gap_s=0.04)
+    for stamp_s in (0.0, 0.09, 0.11):  # the arm may have moved between the first two
+        rest.update([0.0] * 6, stamp_s)
+    assert not rest.at_rest(0.11)
+    for k in range(1, 13):
+        rest.update([0.0] * 6, 0.11 + 0.008 * k)
+    assert rest.at_rest(0.21)
