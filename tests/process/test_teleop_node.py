@@ -149,3 +149,25 @@ def test_bad_commands_move_nothing_and_the_stop_button_stops(graph):
     stream.say("joy", pad(0.0, held=True, stop=True))
     state = graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state, 3, "the stop")
     assert state.causes[0].startswith("stop_requested: topic: gamepad")
+
+
+def test_a_stop_press_counts_however_late_it_is_stamped(graph):
+    stream = Stream(graph)
+    graph.until(lambda: graph.watcher.state is not None, 5, "a state")
+    assert operator.rearm("manual").ok
+
+    def late(stop):
+        def fill(m):
+            pad(-1.0, held=True, stop=stop)(m)
+            m.header.stamp.sec -= 3600
+
+        return fill
+
+    before = height(graph)
+    stream.say("joy", late(stop=False))
+    seen = graph.watcher.state.seq
+    graph.until(lambda: graph.watcher.state.seq > seen + 40, 5, "a while")
+    assert graph.watcher.state.mode == "ARMED_MANUAL" and abs(height(graph) - before) < 1e-3
+    stream.say("joy", late(stop=True))
+    state = graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state, 3, "the stop")
+    assert state.causes[0].startswith("stop_requested: topic: gamepad")

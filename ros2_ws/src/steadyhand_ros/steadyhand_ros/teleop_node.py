@@ -19,7 +19,7 @@ from steadyhand.config import check_ranges, described
 from steadyhand.errors import ProtocolError
 from steadyhand.intervention import Recorder
 from steadyhand.jog import MODES, Jog, JogCommand, JogConfig, JogRefused
-from steadyhand.joy import Arbiter, JoyConfig, JoyMap
+from steadyhand.joy import Arbiter, JoyConfig, JoyMap, JoyReading
 from steadyhand.slot import current_slot
 from steadyhand.types import Estimate, RobotState
 from steadyhand_firmware_bridge.recording import InterventionWriter
@@ -91,12 +91,15 @@ class TeleopNode(SteadyhandNode):
         self._take("joint", m.header.stamp, lambda now_s: JogCommand(now_s, joint_velocities(m), joint=True))
 
     def _on_joy(self, m: Joy) -> None:
-        self._take("joy", m.header.stamp, lambda now_s: self._on_pad(m, now_s))
-
-    def _on_pad(self, m: Joy, now_s: float) -> JogCommand:
-        reading = self._joy.read(m.axes, m.buttons, now_s)
-        if reading.stop:
+        try:
+            reading = self._joy.read(m.axes, m.buttons, time.monotonic())
+        except JogRefused as error:
+            return self._refuse("joy", error)
+        if reading.stop:  # however late it comes, and whether or not this node is active
             self._stop_pub.publish(String(data="gamepad"))
+        return self._take("joy", m.header.stamp, lambda _: self._on_pad(reading))
+
+    def _on_pad(self, reading: JoyReading) -> JogCommand:
         state = self._state
         if (reading.close or reading.open) and state is not None and state.mode in MODES and state.at_rest:
             width_m = cell.GRIPPER_OPEN_M if reading.open else 0.0
@@ -119,8 +122,11 @@ class TeleopNode(SteadyhandNode):
         try:
             self._arbiter.put(source, make(time.monotonic()))
         except JogRefused as error:
-            self._counts["refused"] += 1
-            self._status = f"{source}: {error}"
+            self._refuse(source, error)
+
+    def _refuse(self, source: str, error: JogRefused) -> None:
+        self._counts["refused"] += 1
+        self._status = f"{source}: {error}"
 
     # -- states -------------------------------------------------------------------------------------------------------
     def _on_state(self, m: msg.SafetyState) -> None:
