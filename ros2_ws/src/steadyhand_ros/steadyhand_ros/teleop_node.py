@@ -94,7 +94,7 @@ class TeleopNode(SteadyhandNode):
         try:
             reading = self._joy.read(m.axes, m.buttons, time.monotonic())
         except JogRefused as error:
-            return self._refuse("joy", error)
+            return self._count_refused("joy", error)
         if reading.stop:  # however late it comes, and whether or not this node is active
             self._stop_pub.publish(String(data="gamepad"))
         return self._take("joy", m.header.stamp, lambda _: self._on_pad(reading))
@@ -122,9 +122,9 @@ class TeleopNode(SteadyhandNode):
         try:
             self._arbiter.put(source, make(time.monotonic()))
         except JogRefused as error:
-            self._refuse(source, error)
+            self._count_refused(source, error)
 
-    def _refuse(self, source: str, error: JogRefused) -> None:
+    def _count_refused(self, source: str, error: JogRefused) -> None:
         self._counts["refused"] += 1
         self._status = f"{source}: {error}"
 
