@@ -1,6 +1,8 @@
 """The webhook against real HTTP servers on this machine: good, failing, refusing, hanging, dripping, gone."""
 import json
+import re
 import socket
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,13 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from steadyhand.errors import ConfigError
+from steadyhand_firmware_bridge.tls import TlsConfig, server_context
 from steadyhand_ros.webhook import Webhook, WebhookConfig
+from tests.support.authority import Authority
 
 
 class Receiver:
     """An HTTP server that answers with the given statuses in turn, the last one for ever."""
 
-    def __init__(self, *statuses: int):
+    def __init__(self, *statuses: int, context: ssl.SSLContext | None = None):
         self.bodies, self.arrived, left = [], threading.Event(), list(statuses)
         receiver = self
 
@@ -30,7 +34,10 @@ class Receiver:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/reports?cell=1"
+        if context is not None:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        scheme = "https" if context else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_port}/reports?cell=1"
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self):
@@ -165,6 +172,26 @@ def test_pauses_double_up_to_their_limit(opened, monkeypatch):
     hook.put({})
     until(lambda: hook.counters["given_up"] == 1)
     assert pauses == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0]
+
+
+def test_over_tls_a_known_server_takes_the_report_and_others_are_named_and_told_nothing(opened, tmp_path):
+    authority, strange = Authority(tmp_path), Authority(tmp_path, "Somebody else")
+    good, expired = authority.issue("reports"), authority.issue("old", days=(-9, -2))
+    receiver = opened(Receiver(200, context=server_context(TlsConfig(cert_file=good[0], key_file=good[1]))))
+    hook = opened(Webhook(WebhookConfig(receiver.url, authority.ca_file, **PATIENT)))
+    hook.put({"n": 1})
+    until(lambda: hook.counters["sent"] == 1)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old.load_cert_chain(*expired)
+    forgotten = opened(Receiver(200, context=old))
+    for server, ca_file, said in (
+        (receiver, strange.ca_file, "authority is not trusted"), (forgotten, authority.ca_file, "CN=old'.* expired on"),
+    ):
+        taken = len(server.bodies)
+        hook = opened(Webhook(WebhookConfig(server.url, ca_file, **PATIENT)))
+        hook.put({"secret": 1})
+        until(lambda hook=hook: hook.counters["given_up"] == 1)
+        assert re.search(said, hook.last_error) and len(server.bodies) == taken
 
 
 @pytest.mark.parametrize("url", [

@@ -302,6 +302,7 @@ class AgentNode(SteadyhandNode):
             values |= {"trace_dropped": self._trace.buffer.dropped, "trace_errors": self._trace.errors}
         if self._reports.webhook is not None:
             values |= {f"webhook_{name}": n for name, n in self._reports.webhook.counters.items()}
+            values["webhook_error"] = self._reports.webhook.last_error
         return level, "ready" if level == OK else f"{worst.name}: {worst.message}", values
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError
+from steadyhand_firmware_bridge import tls
 
 AGAIN = frozenset({408, 429})
 
@@ -28,6 +29,7 @@ class WebhookConfig:
     """Where reports are sent, and how patiently."""
 
     url: str = described("", "http(s) address that takes reports by POST as JSON; empty: none")
+    ca_file: str = described("", "authorities (PEM) to trust for https; empty: the system's")
     timeout_s: float = described(3.0, "one attempt, from connecting to the status line", "s", 0.1, 60.0)
     attempts: int = described(6, "attempts per report", "", 1, 100)
     backoff_s: float = described(1.0, "pause after the first failed attempt; doubled after each", "s", 0.01, 60.0)
@@ -59,6 +61,8 @@ class Webhook:
     def __init__(self, config: WebhookConfig):
         self.config, self.counters, self.last_error = config, Counter(), ""
         self._address = _address(config.url)
+        secure = self._address[0] == "https"
+        self._context = tls.client_context(tls.TlsConfig(config.ca_file, owner="webhook")) if secure else None
         self._queue: queue.Queue[bytes] = queue.Queue(config.queue_max)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="webhook", daemon=True)
@@ -106,8 +110,7 @@ class Webhook:
         scheme, host, port, path = self._address
         limit_s = self.config.timeout_s
         if scheme == "https":
-            context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(host, port, timeout=limit_s, context=context)
+            connection = http.client.HTTPSConnection(host, port, timeout=limit_s, context=self._context)
         else:
             connection = http.client.HTTPConnection(host, port, timeout=limit_s)
         late = threading.Event()
@@ -119,6 +122,11 @@ class Webhook:
             connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "steadyhand"})
             status = connection.getresponse().status
             return None if late.is_set() else status  # cut off in the middle of an answer: none
+        except ssl.SSLError as error:
+            refused = isinstance(error, ssl.SSLCertVerificationError)
+            peer = tls.peer_certificate(host, port or 443, limit_s) if refused else None
+            self.last_error = tls.explain(error, host, peer)
+            return None
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.last_error = f"{type(error).__name__}: {error}"
             return None
