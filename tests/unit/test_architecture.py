@@ -20,7 +20,7 @@ FOLDERS = {
     "steadyhand_cli": "cli/steadyhand_cli",
 }
 ROS = {"rclpy", "std_msgs", "sensor_msgs", "geometry_msgs", "lifecycle_msgs", "steadyhand_interfaces", "launch"}
-CORE_THIRD_PARTY = {"numpy", "scipy", "ruckig", "filterpy", "msgpack"}
+CORE_THIRD_PARTY = {"numpy", "scipy", "ruckig", "filterpy", "msgpack", "jsonschema"}
 IO_MODULES = {"socket", "threading", "subprocess", "multiprocessing", "time", "asyncio"}
 OURS = set(FOLDERS)
 

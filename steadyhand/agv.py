@@ -1,0 +1,169 @@
+"""What the AGV's guard asks of a vehicle. Bridges (VDA 5050, cmd_vel, Nav2, fake) implement it, held to it by
+`tests/contract/agv_contract.py`.
+
+Two kinds of bridge, one contract. An *order driven* vehicle (VDA 5050, Nav2) is told where to go and drives by itself;
+a *velocity driven* one (cmd_vel) is told a velocity again and again, and silence stops it. Nothing here blocks: the
+guard's loop calls every method between two cycles. What a vehicle does when this host dies is written in docs/agv.md.
+"""
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from steadyhand.protocols import Arming
+
+MAX_WAYPOINTS = 256
+
+
+class AgvKind(enum.Enum):
+    """What `go` takes."""
+
+    ORDER = "order"  # DriveTo
+    VELOCITY = "velocity"  # Velocity, at least every 500 ms
+
+
+class TaskState(enum.Enum):
+    """Where the newest task stands."""
+
+    NONE = "none"
+    SENT = "sent"  # not yet acknowledged by the vehicle
+    UNDER_WAY = "under way"
+    ARRIVED = "arrived"
+    FAILED = "failed"  # the vehicle refused it or gave up; `task_detail` says why
+    STOPPED = "stopped"  # ended by `stop`
+
+
+@dataclass(frozen=True)
+class Waypoint:
+    """A pose in a map. `name` is the node's id for VDA 5050."""
+
+    name: str
+    x_m: float
+    y_m: float
+    yaw_rad: float | None = None  # None: any
+    map_id: str = ""
+
+
+@dataclass(frozen=True)
+class DriveTo:
+    """Drive along these way-points, the first of which is where the vehicle stands (or next to it)."""
+
+    task_id: str
+    waypoints: tuple[Waypoint, ...]
+    speed_m_s: float | None = None  # None: the vehicle's own limit
+
+
+@dataclass(frozen=True)
+class Velocity:
+    """Velocity in the vehicle's frame; holds until the next one, at most 500 ms."""
+
+    vx_m_s: float
+    vy_m_s: float
+    omega_rad_s: float
+
+
+@dataclass(frozen=True)
+class AgvFeedback:
+    """What the vehicle says of itself. `stamp_s` is the guard's monotonic clock at arrival of the newest measurement.
+
+    Pose in the map, twist in the vehicle's frame; None where the vehicle does not tell it. `twist_stamp_s` ages the
+    twist, which may come by another way than the rest.
+    """
+
+    stamp_s: float
+    driving: bool
+    pose_m_rad: tuple[float, float, float] | None = None  # x, y, yaw
+    map_id: str = ""
+    twist_m_s_rad_s: tuple[float, float, float] | None = None  # vx, vy, omega
+    twist_stamp_s: float = -math.inf
+    paused: bool = False
+    operating_mode: str = "AUTOMATIC"
+    battery_percent: float = math.nan
+    task_id: str = ""
+    task_state: TaskState = TaskState.NONE
+    task_detail: str = ""
+    last_waypoint: str = ""
+    waypoints_left: int = 0
+
+
+class Agv(Protocol):
+    """A vehicle behind its link. Everything that the vehicle must do to stop begins with `stop`, at any time."""
+
+    name: str
+    kind: AgvKind
+    period_s: float  # how often the guard cycles
+
+    def open(self, now_s: float) -> None:
+        """Begin to connect. Reconnects by itself afterwards, with back-off; connecting arms and resumes nothing."""
+
+    def poll(self, now_s: float) -> None:
+        """Take what has arrived and send what is due. Never blocks."""
+
+    def readable(self) -> Sequence[Any]:
+        """Sockets whose input `poll` wants to see at once."""
+
+    def feedback(self) -> AgvFeedback | None:
+        """The newest measurement, also an old one; None before the first."""
+
+    def troubles(self, now_s: float) -> Mapping[str, str]:
+        """What forbids motion now: cause name -> detail that says what to do. Empty when well. Names are those of
+        `guard_state.RULES`: `robot_safety:...` (its own safety has acted), `robot_mode:...` (not automatic, errors,
+        not localised), `robot_unreachable` (link or broker), `feedback_lost`, `link_lost`, `agv_foreign` (another
+        master commands it)."""
+
+    def begin_arming(self, token: int, now_s: float) -> None:
+        """Make sure that the vehicle has no task and hears us. Moves nothing; ends a hold of ours if there is one."""
+
+    def arming(self) -> Arming:
+        """Where the arming stands."""
+
+    def go(self, command: DriveTo | Velocity, now_s: float) -> str:
+        """Take a command; empty when it was taken, else why not. Taken is not arrived: see `feedback().task_state`."""
+
+    def hold(self, now_s: float) -> str:
+        """Come to rest and keep the task; empty when it was taken, else why not."""
+
+    def resume(self, now_s: float) -> str:
+        """Go on after `hold`; empty when it was taken, else why not (a stop in between ends the task)."""
+
+    def stop(self, now_s: float) -> None:
+        """Come to rest and give the task up. Repeats what the vehicle has not acknowledged, until it is idle."""
+
+    def close(self) -> None:
+        """Let go of all connections, in an orderly way."""
+
+
+def check_command(command: DriveTo | Velocity, kind: AgvKind) -> str:
+    """Why a command cannot be given to this kind of vehicle, naming field and value; empty when it can."""
+    if isinstance(command, Velocity):
+        if kind is not AgvKind.VELOCITY:
+            return "this vehicle is driven by orders: give way-points, not a velocity"
+        for name in ("vx_m_s", "vy_m_s", "omega_rad_s"):
+            if not _finite(getattr(command, name)):
+                return f"{name}={getattr(command, name)!r}: give a finite number"
+        return ""
+    if kind is not AgvKind.ORDER:
+        return "this vehicle is driven by velocity: give vx, vy and omega, not way-points"
+    if not 2 <= len(command.waypoints) <= MAX_WAYPOINTS:
+        return f"waypoints: {len(command.waypoints)}, give 2 to {MAX_WAYPOINTS} (the first is where the vehicle stands)"
+    if not command.task_id or len(command.task_id) > 64:
+        return f"task_id={command.task_id[:20]!r}: give 1 to 64 characters"
+    if command.speed_m_s is not None and not (_finite(command.speed_m_s) and command.speed_m_s > 0):
+        return f"speed_m_s={command.speed_m_s!r}: give a number above 0, or leave it out"
+    for number, point in enumerate(command.waypoints):
+        for name in ("x_m", "y_m", "yaw_rad"):
+            value = getattr(point, name)
+            if not (value is None and name == "yaw_rad" or _finite(value)):
+                return f"waypoints[{number}].{name}={value!r}: give a finite number"
+        if point.yaw_rad is not None and abs(point.yaw_rad) > math.pi:
+            return f"waypoints[{number}].yaw_rad={point.yaw_rad}: give -pi to pi"
+        if not point.name or len(point.name) > 64:
+            return f"waypoints[{number}].name={point.name[:20]!r}: give 1 to 64 characters"
+    return ""
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
