@@ -3,13 +3,15 @@
 `--n` stops by topic and stop channel, `--n-others` by each other source, in each condition: SCHED_FIFO and SCHED_OTHER,
 quiet, all cores busy, and 10,000 packets a second into the command socket. Sources take turns, so that they are paired
 in time. Resumable: one line a stop in `out/bench/stop_latency.jsonl`. A whole run takes hours
-(`nohup python -m benchmarks stop_latency --n 3000 --n-others 500 &`); `--report` only writes what there is.
+(`nohup python -m benchmarks stop_latency --n 3000 --n-others 500 &`); `--report` only writes what there is. `--rigs 3`
+runs three whole systems side by side, each in a slot of its own: sooner done, and each is a load to the others.
 Emulated controller, simulated cell.
 """
 from __future__ import annotations
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import time
 from collections import Counter, defaultdict
@@ -19,6 +21,7 @@ import numpy as np
 
 from benchmarks import _kept, common
 from steadyhand.errors import SteadyhandError
+from steadyhand.slot import current_slot
 
 MANY = ("topic", "stop_channel")
 DEATHS = ("guard_killed", "guard_frozen", "shell_killed", "shell_frozen")
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-others", type=int, default=0, help="by each other source (default: as --n, at most 500)")
     parser.add_argument("--conditions", default=",".join(CONDITIONS))
     parser.add_argument("--sources", default="", help="some of them (default: all)")
+    parser.add_argument("--rigs", type=int, default=1, help="whole systems side by side, in this slot and the next ones")
     parser.add_argument("--fresh", action="store_true", help="forget the stops that are already written")
     parser.add_argument("--report", action="store_true", help="run nothing")
 
@@ -70,32 +74,50 @@ def left(records: list[dict], condition: str, sources: list[str], n: int, n_othe
 
 
 def _run_condition(condition: str, args: argparse.Namespace, log: Path) -> None:
-    from steadyhand_cli.injection.stops import SOURCES, StopRig
+    from steadyhand_cli.injection.stops import SOURCES
 
     sources = [s for s in args.sources.split(",") if s] or list(SOURCES)
     if set(sources) - set(SOURCES):
         raise SystemExit(f"{args.sources}: known are {', '.join(SOURCES)}")
     failures = 0
+    spawn = multiprocessing.get_context("spawn")
     while failures < FAILURES_A_CONDITION:
         records = _kept.read(log)
-        todo = left(records, condition, sources, args.n, args.n_others or min(args.n, 500))[:STOPS_A_RIG]
+        todo = left(records, condition, sources, args.n, args.n_others or min(args.n, 500))
         if not todo:
             return
-        print(f"{condition}: {len(todo)} stops", flush=True)
-        sched, _, load_name = condition.partition("_")
-        folder = log.parent / "stop_latency" / time.strftime("%Y%m%dT%H%M%S")
-        try:
-            with StopRig(folder, sched, seed=len(records)) as rig, burden(rig, load_name):
-                for source in todo:
-                    record = _fire(rig, source) | {"condition": condition, "commit": common.commit()}
-                    _kept.append(log, record)
-                    failures += "error" in record
-                    if "error" in record:
-                        print(f"{condition} {source}: {record['error']}", flush=True)
-                        break  # a new rig: whatever it was, it does not touch the next stops
-        except SteadyhandError as error:
-            failures += 1
-            print(f"{condition}: {error}", flush=True)
+        size = min(STOPS_A_RIG, -(-len(todo) // args.rigs))
+        shares = [todo[i * size:(i + 1) * size] for i in range(args.rigs) if todo[i * size:(i + 1) * size]]
+        print(f"{condition}: {sum(map(len, shares))} stops of {len(todo)}", flush=True)
+        rigs = [
+            spawn.Process(target=_rig, args=(current_slot().index + i, condition, share, len(records) + i, log, len(shares)))
+            for i, share in enumerate(shares)
+        ]
+        for rig in rigs:
+            rig.start()
+        for rig in rigs:
+            rig.join()
+        failures += sum(bool(rig.exitcode) for rig in rigs)
+
+
+def _rig(slot: int, condition: str, sources: list[str], seed: int, log: Path, rigs: int) -> None:
+    """A process of its own: one rig in its slot, its share of the stops. Exit code 1 after a failure."""
+    os.environ["STEADYHAND_SLOT"] = str(slot)
+    os.environ.update(current_slot().environment())
+    from steadyhand_cli.injection.stops import StopRig
+
+    sched, _, load_name = condition.partition("_")
+    folder = log.parent / "stop_latency" / f"{time.strftime('%Y%m%dT%H%M%S')}-{slot}"
+    commit = common.commit()
+    try:
+        with StopRig(folder, sched, seed) as rig, burden(rig, load_name):
+            for source in sources:
+                record = _fire(rig, source) | {"condition": condition, "rigs": rigs, "commit": commit}
+                _kept.append(log, record)
+                if "error" in record:  # a new rig: whatever it was, it does not touch the next stops
+                    raise SteadyhandError(f"{source}: {record['error']}")
+    except SteadyhandError as error:
+        raise SystemExit(f"{condition}: {error}") from error
 
 
 def _fire(rig, source: str) -> dict:
@@ -161,6 +183,7 @@ def metrics(records: list[dict]) -> dict:
         "conditions": {
             c: {s: _summary(rows) for (of, s), rows in sorted(groups.items()) if of == c} for c in CONDITIONS
         },
+        "rigs_side_by_side": sorted({r.get("rigs", 1) for r in records}),
         "commits": sorted({r["commit"] for r in records}),
     }  # fmt: skip
 

@@ -135,9 +135,10 @@ Event = StopRequest | FaultRaised | Cycle | ArmRequest | ArmingEnded | DisarmReq
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop by this reaction. Plan, chunks and targets are emptied whichever it is."""
+    """Stop by this reaction. Plan, chunks and targets are emptied whichever it is. `cause`: the fault that decided it."""
 
     reaction: Reaction
+    cause: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,9 @@ def _stop(state, name, detail, snapshot, now_s):
             state, mode=Mode.STOPPED, arming=None, stopping=reaction, stop_since_s=now_s, latched=latched,
             at_rest=False, snapshot=dict(snapshot) if state.armed else state.snapshot,
         )
-        return stopped, (Stop(reaction),)
+        return stopped, (Stop(reaction, name),)
     if state.stopping is not None and reaction > state.stopping:  # highest level first, in every mode
-        return replace(state, stopping=reaction, latched=latched), (Stop(reaction),)
+        return replace(state, stopping=reaction, latched=latched), (Stop(reaction, name),)
     return replace(state, latched=latched), ()
 
 
@@ -295,7 +296,7 @@ def _on_rest(state, at_rest, now_s):
         return replace(state, mode=Mode.STOPPED, stopping=None), halt
     if state.stopping is not None and now_s - state.stop_since_s > REST_LIMIT_S:
         # Braking did not end in measured rest: leave it to the controller, and say so.
-        return replace(state, mode=Mode.REST_UNKNOWN, stopping=None), (Stop(Reaction.WITHDRAW),)
+        return replace(state, mode=Mode.REST_UNKNOWN, stopping=None), (Stop(Reaction.WITHDRAW, "rest_unknown"),)
     return state, ()
 
 

@@ -17,11 +17,13 @@ REST_TIME_S = 0.100
 class InputWatchdog:
     """Which of the configured inputs are alive: silence over the limit, or a beat that says not ok, is a cause.
 
-    `limits_s` maps input names to the longest silence allowed. Unknown names are ignored and counted: a stranger's beat
+    `limits_s` maps input names to the longest silence allowed, `moving_limits_s` some of them to a tighter one that
+    holds while the arm moves: whoever leads a motion must be known to live for as long as it lasts. Unknown names are ignored and counted: a stranger's beat
     must not stand in for a required one.
     """
 
     limits_s: Mapping[str, float]
+    moving_limits_s: Mapping[str, float] = field(default_factory=dict)
     unknown: int = 0
     _renewed: bool = False
     _last_s: dict[str, float] = field(default_factory=dict)
@@ -48,16 +50,17 @@ class InputWatchdog:
         self._renewed = True
         self._last_s.clear()
 
-    def holding(self, now_s: float) -> dict[str, str]:
+    def holding(self, now_s: float, moving: bool) -> dict[str, str]:
         """`input:<name>` -> detail for every input that is not fresh and well."""
         found = {}
-        for name, limit in self.limits_s.items():
+        for name, rest_limit in self.limits_s.items():
+            limit = self.moving_limits_s.get(name, rest_limit) if moving else rest_limit
             last = self._last_s.get(name)
             if last is None:
                 since = "not heard of since a person moved the arm" if self._renewed else "never heard of"
                 found[f"input:{name}"] = since
             elif now_s - last > limit:
-                found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms"
+                found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms" + " while moving" * moving
             elif name in self._trouble:
                 found[f"input:{name}"] = self._trouble[name]
         return found

@@ -35,6 +35,9 @@ def test_the_shipped_configuration_loads():
         ("streaming_sources: policy", "streaming_sources='policy'"),
         ("streaming_sources: [polcy]", "streaming_sources.*'polcy'.*policy"),
         ("inputs: {5: 1.0}", "inputs"),
+        ("moving_inputs: {camera: 0.1}", "moving_inputs.camera"),
+        ("{inputs: {camera: 0.2}, moving_inputs: {camera: 0.3}}", "moving_inputs.camera=0.3"),
+        ("{inputs: {camera: 0.2}, moving_inputs: {camera: .nan}}", "moving_inputs.camera=nan"),
     ],
 )
 def test_wrong_parameters_are_refused_by_name(tmp_path, text, match):
@@ -89,15 +92,22 @@ def test_tokens_fit_a_register_and_differ():
 
 def test_input_watchdog():
     dog = InputWatchdog({"camera": 0.2})
-    assert dog.holding(1.0) == {"input:camera": "never heard of"}
+    assert dog.holding(1.0, False) == {"input:camera": "never heard of"}
     dog.beat("camera", True, "", 1.0)
     dog.beat("other", True, "", 1.0)
-    assert dog.holding(1.2) == {} and dog.unknown == 1
-    assert "200 ms" in dog.holding(1.21)["input:camera"]
+    assert dog.holding(1.2, False) == {} and dog.unknown == 1
+    assert "200 ms" in dog.holding(1.21, False)["input:camera"]
     dog.beat("camera", False, "frozen", 1.3)
-    assert dog.holding(1.3) == {"input:camera": "frozen"}
+    assert dog.holding(1.3, False) == {"input:camera": "frozen"}
     dog.beat("camera", True, "", 1.4)
-    assert dog.holding(1.4) == {}
+    assert dog.holding(1.4, False) == {}
+
+
+def test_an_input_may_be_held_to_a_tighter_limit_while_the_arm_moves():
+    dog = InputWatchdog({"agent": 0.5}, {"agent": 0.075})
+    dog.beat("agent", True, "", 1.0)
+    assert dog.holding(1.075, True) == {} == dog.holding(1.4, False)
+    assert dog.holding(1.076, True) == {"input:agent": "silent for more than 75 ms while moving"}
 
 
 def test_input_watchdog_refuses_a_wrong_limit():

@@ -183,6 +183,34 @@ def test_a_bad_chunk_is_refused_counted_and_changes_nothing(reason):
     assert rig.state.counters[f"refused:{reason}"] == 1
 
 
+def test_an_agent_that_falls_silent_in_a_long_planned_motion_stops_it():
+    rig = Rig(inputs={"agent": 0.5}, moving_inputs={"agent": 0.075})
+    rig.run(0.3)
+    rig.guard.handle(rig.shell, Heartbeat("agent", True), rig.now_s)
+    rig.run(DT_S)
+    assert rig.arm().ok
+    rig.guard.handle(rig.shell, Heartbeat("agent", True), rig.now_s)
+    assert rig.chunk(source="planner", n=32, step_rad=0.005).accepted
+    heard_s = rig.now_s
+    rig.run(0.06)
+    assert rig.guard.motion.moving and rig.state.mode == "ARMED_AUTO"
+    rig.run(0.04, until=lambda s: s.mode == "STOPPED")
+    assert rig.now_s - heard_s <= 0.075 + DT_S and rig.state.last_stop["cause"] == "input:agent"
+
+
+def test_of_several_causes_in_one_cycle_the_one_that_decided_is_named():
+    rig = Rig(inputs={"agent": 0.5})
+    rig.run(0.3)
+    rig.guard.handle(rig.shell, Heartbeat("agent", True), rig.now_s)
+    rig.run(DT_S)
+    assert rig.arm().ok
+    rig.guard.inputs.renew()  # the agent is silent in the very cycle in which the program has ended
+    rig.robot.stop_program(rig.now_s)
+    rig.run(DT_S)
+    assert [name for name, _ in rig.guard.state.latched][0] == "program_lost" != rig.guard.state.latched[-1][0]
+    assert rig.state.last_stop["cause"] == "program_lost"
+
+
 def test_another_connection_than_the_commanders_is_refused():
     rig = armed()
     s = rig.state

@@ -2,7 +2,7 @@
 
 `python -m steadyhand_cli.injection.commander`: base and last wrist at `SPEED_RAD_S`, towards the middle of the cell
 from wherever the last stop left them, 20 chunks a second that answer the newest state. SIGUSR1: says nothing more (a
-live process with nothing to say), SIGUSR2: speaks again.
+live process with nothing to say, whose beats go on), SIGUSR2: speaks again.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 from rclpy.node import Node
-from steadyhand_interfaces.msg import JointChunk, SafetyState
+from steadyhand_interfaces.msg import InputHeartbeat, JointChunk, SafetyState
 
 from steadyhand import cell, ur5
 from steadyhand_ros import qos
@@ -21,6 +21,7 @@ SPEED_RAD_S, ACCELERATION_RAD_S2 = 0.4, 2.0
 JOINTS = (0, 5)
 REACH_RAD = 0.45  # from home: further out it slows down and stands
 PERIOD_S, WAYPOINTS = 0.05, 8
+BEAT_S, INPUT = 0.02, "agent"  # it stands for the agent
 PRIORITY = 10  # as the agent's
 
 
@@ -46,7 +47,9 @@ class Commander(Node):
         self._token, self._way, self._count, self.silent = 0, 1.0, 0, False
         self._pub = self.create_publisher(JointChunk, "joint_chunk", qos.COMMAND)
         self.create_subscription(SafetyState, "safety_state", self._on_state, qos.NEWEST)
+        self._beats = self.create_publisher(InputHeartbeat, "input_heartbeat", qos.EVENTS)
         self.create_timer(PERIOD_S, self._send)
+        self.create_timer(BEAT_S, lambda: self._beats.publish(InputHeartbeat(name=INPUT, ok=True)))
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "silent", True))
         signal.signal(signal.SIGUSR2, lambda *_: setattr(self, "silent", False))
 

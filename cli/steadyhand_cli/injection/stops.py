@@ -56,7 +56,7 @@ def specs(folder: Path, sched: str) -> list[ProcessSpec]:
     """Processes of the rig; `sched` "fifo" or "other" is what guard, shell and commander may have."""
     host, config = current_slot().robot_host, folder / "guard.yaml"
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({"inputs": {}}))
+    config.write_text(json.dumps({"inputs": {"agent": 0.5}, "moving_inputs": {"agent": 0.075}}))
     python = sys.executable
     plain = NO_REALTIME if sched == "other" and shutil.which("setpriv") else ""
     lines = {

@@ -20,10 +20,11 @@ class GuardConfig:
     """Time limits are those of the requirements (tighter is better); each may be tightened per cell."""
 
     inputs: Mapping[str, float] = field(default_factory=dict)  # AUTO input -> longest silence (s)
+    moving_inputs: Mapping[str, float] = field(default_factory=dict)  # some of them: a tighter limit while it moves
     feedback_timeout_s: float = 0.040
     command_timeout_s: float = 0.100  # two policy periods
     link_timeout_s: float = 0.500  # silence of an operator in control
-    shell_timeout_s: float = 0.040  # silence of the commander's process while the arm moves
+    shell_timeout_s: float = 0.032  # silence of the commander's process while the arm moves
     chunk_age_s: float = 0.100
     arming_timeout_s: float = 5.0
     first_setpoint_tolerance_rad: float = 0.02  # controller's target against measured pose
@@ -39,13 +40,8 @@ class GuardConfig:
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name == "inputs":
-                if not isinstance(value, Mapping):
-                    raise ConfigError(f"inputs={value!r}: give a map from input name to its time limit in seconds")
-                for name, limit in value.items():
-                    if not isinstance(name, str):
-                        raise ConfigError(f"inputs.{name!r}: give the name of an input")
-                    _positive(f"inputs.{name}", limit)
+            if f.name in ("inputs", "moving_inputs"):
+                _check_inputs(f.name, value)
             elif f.name == "name":
                 if not isinstance(value, str) or not value:
                     raise ConfigError(f"name={value!r}: give the name of this guard")
@@ -57,6 +53,18 @@ class GuardConfig:
                     raise ConfigError(f"streaming_sources={value!r}: give a list of names from {', '.join(SOURCES)}")
             else:
                 _positive(f.name, value)
+        for name, limit in self.moving_inputs.items():
+            if not limit <= self.inputs.get(name, 0.0):
+                raise ConfigError(f"moving_inputs.{name}={limit!r}: give an input of `inputs`, and at most its limit")
+
+
+def _check_inputs(field_name: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{field_name}={value!r}: give a map from input name to its time limit in seconds")
+    for name, limit in value.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{field_name}.{name!r}: give the name of an input")
+        _positive(f"{field_name}.{name}", limit)
 
 
 def _check_peers(peers: Any, own_name: str) -> None:

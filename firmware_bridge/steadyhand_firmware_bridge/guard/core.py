@@ -52,7 +52,7 @@ class Guard:
         self.state = gs.initial(fresh_token(), now_s)
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
-        self.inputs = InputWatchdog(dict(config.inputs))
+        self.inputs = InputWatchdog(dict(config.inputs), dict(config.moving_inputs))
         self.links = LinkWatchdog(config.link_timeout_s)
         self.domain = stop_domain.StopDomain(tuple(config.peers), config.peer_timeout_s)
         self.rest = RestDetector(config.feedback_timeout_s)
@@ -132,7 +132,8 @@ class Guard:
 
     def _watched(self, now_s: float) -> dict[str, str]:
         """Silence of AUTO's inputs, of operators in control and of the other guards."""
-        return self.inputs.holding(now_s) | self.links.holding(now_s) | self.domain.holding(now_s)
+        moving = self.motion.moving
+        return self.inputs.holding(now_s, moving) | self.links.holding(now_s) | self.domain.holding(now_s)
 
     def _moments(self, feedback: Feedback | None, now_s: float) -> None:
         """Faults of this cycle that need an armed guard."""
@@ -207,14 +208,15 @@ class Guard:
         if before in MANUAL_MODES and not self.state.armed:
             self.inputs.renew()  # hand-back to AUTO needs observations made after the person's last motion
         if stop_domain.begins_here(event, decisions):
-            self._stops, self._stop_cause = self._stops + 1, self.state.latched[-1][0]
+            first = next((d.cause for d in decisions if isinstance(d, gs.Stop)), "stop_requested")
+            self._stops, self._stop_cause = self._stops + 1, first
         for decision in decisions:
             self._carry_out(decision, now_s)
 
     def _carry_out(self, decision: gs.Decision, now_s: float) -> None:
         match decision:
-            case gs.Stop(reaction):
-                self._stop(reaction, now_s)
+            case gs.Stop(reaction, cause):
+                self._stop(reaction, cause, now_s)
             case gs.HaltProgram():
                 self.motion.clear()
                 self._halt_until_s = now_s + HALT_CYCLES_S
@@ -229,9 +231,9 @@ class Guard:
             case gs.Refused(causes):
                 self._reply_arm(Reply("", False, "refused", list(causes), dict(self.state.snapshot)))
 
-    def _stop(self, reaction: gs.Reaction, now_s: float) -> None:
+    def _stop(self, reaction: gs.Reaction, cause: str, now_s: float) -> None:
         """Empty everything that could move; then by reaction."""
-        self._note_stop(reaction)
+        self._note_stop(reaction, cause)
         self._drop_pending(Reason.NOT_ARMED, "stopped")
         self._manual = None
         self.source.clear()
@@ -247,12 +249,12 @@ class Guard:
             self._silent_since_s = None
             self.robot.stop_program(now_s)
 
-    def _note_stop(self, reaction: gs.Reaction) -> None:
-        """Times of a stop, for measurements. A stop that escalates is the same stop: received when it began."""
+    def _note_stop(self, reaction: gs.Reaction, cause: str) -> None:
+        """Times of a stop, for measurements. One that escalates is the same stop: its first cause, its first time."""
         if self._last_stop.get("received_s") == self.state.stop_since_s:
             self._last_stop["reaction"] = reaction.name
             return
-        number, cause = self._last_stop.get("number", 0) + 1, self.state.latched[-1][0]
+        number = self._last_stop.get("number", 0) + 1
         self._last_stop = {
             "number": number, "cause": cause, "reaction": reaction.name, "received_s": self.state.stop_since_s
         }

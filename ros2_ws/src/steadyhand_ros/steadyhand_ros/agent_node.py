@@ -39,7 +39,7 @@ from steadyhand_ros.webhook import Webhook, WebhookConfig
 
 REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
-TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.1, 0.2
+TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.02, 0.2
 SILENT_S = 1.0  # without a state or an estimate for so long: its sender is not well
 
 
