@@ -32,7 +32,7 @@ TIMES = (
     "sent_to_received_s", "received_to_braking_s", "received_to_setpoint_s", "sent_to_setpoint_s",
     "sent_to_decelerate_s", "received_to_decelerate_s", "received_to_withdrawn_s", "sent_to_rest_s",
 )  # fmt: skip
-STOPS_A_RIG = 400  # then new processes: lengths of a run do not add up in one place
+STOPS_A_RIG = 150  # then new processes: lengths of a run do not add up in one place
 FAILURES_A_CONDITION = 20
 
 
