@@ -41,6 +41,8 @@ RULES: Mapping[str, Rule] = {
     "robot_mode": Rule(Reaction.WITHDRAW),
     "robot_reduced": Rule(Reaction.BRAKE),
     "robot_local": Rule(Reaction.BRAKE),
+    "robot_speed": Rule(Reaction.BRAKE),
+    "robot_shared": Rule(Reaction.BRAKE),
     "robot_unreachable": Rule(Reaction.SILENCE),
     "feedback_lost": Rule(Reaction.SILENCE),
     "link_lost": Rule(Reaction.SILENCE),

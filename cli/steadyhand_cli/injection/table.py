@@ -251,6 +251,8 @@ UNREACHED: dict[str, str] = {
     "margin": "the gate lets nobody get there: tests/unit/test_guard_operator.py",
     "peer": "two guards: tests/process/test_guard_stop_sources.py",
     "robot_local": "e-Series only, the cell is a CB3: tests/process/test_guard_stop_sources.py",
+    "robot_speed": "of ur_robot_driver, the cell is driven directly: tests/unit/test_ur_driver.py",
+    "robot_shared": "of ur_robot_driver, the cell is driven directly: tests/unit/test_ur_driver.py",
     "internal_error": "an exception of ours, not of a part: tests/scenario/test_agent.py",
     "arming_failed": "strikes while arming, not in a phase of the task: tests/unit/test_guard_core.py",
     "link_lost": "the loss of the session is noticed first: tests/unit/test_guard_core.py",

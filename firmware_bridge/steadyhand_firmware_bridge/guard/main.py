@@ -85,6 +85,17 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
         from steadyhand_firmware_bridge.fake import FakeRobot
 
         return FakeRobot(1.0 / args.hz)
+    if args.robot == "ur_driver":
+        from steadyhand_firmware_bridge.ur_driver import UrDriverRobot
+        from steadyhand_firmware_bridge.ur_driver_link import UrDriverConfig, link_type
+
+        return UrDriverRobot(
+            UrDriverConfig(
+                args.driver_namespace, args.driver_joint_prefix, args.hz, args.driver_restart, args.driver_full_speed,
+                arming_timeout_s=config.arming_timeout_s,
+            ),
+            link_type(),
+        )
     from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
     from steadyhand_firmware_bridge.urscript import ProgramConfig, render
 
@@ -105,8 +116,13 @@ def _address(host: str) -> str:
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="steadyhand-guard", description=__doc__.splitlines()[0])
-    parser.add_argument("--robot", choices=("ur5", "fake"), default="ur5")
+    parser.add_argument("--robot", choices=("ur5", "ur_driver", "fake"), default="ur5")
     parser.add_argument("--robot-ip", default="", help="address of the controller (default: the slot's simulated one)")
+    driver = parser.add_argument_group("ur_driver", "how the stock ur_robot_driver was started (docs/ur_robot_driver.md)")
+    driver.add_argument("--driver-namespace", default="", help="of its nodes, such as /left")
+    driver.add_argument("--driver-joint-prefix", default="", help="its tf_prefix")
+    driver.add_argument("--driver-restart", choices=("resend", "play"), default="resend", help="resend: headless_mode")
+    driver.add_argument("--driver-full-speed", type=float, default=100.0, help="what speed_scaling says then: 100 or 1")
     parser.add_argument("--config", default="", help="YAML file of parameters, such as config/guard_ur5.yaml")
     parser.add_argument("--hz", type=float, choices=(125.0, 500.0), default=125.0, help="125 for CB3, 500 for e-Series")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="auto")

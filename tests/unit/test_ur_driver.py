@@ -1,0 +1,391 @@
+"""The robot `ur_driver` over a scripted link, time as an argument: what it reads, refuses, ends; and the guard on it."""
+import itertools
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from steadyhand import cell, ur5
+from steadyhand.errors import ConfigError
+from steadyhand.guard_protocol import Arm, Heartbeat, Reply
+from steadyhand.protocols import ArmingPhase, Command, ProgramState
+from steadyhand_firmware_bridge import ur_driver_link
+from steadyhand_firmware_bridge.guard.config import GuardConfig
+from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.ur_driver import UrDriverRobot
+from steadyhand_firmware_bridge.ur_driver_joints import JointReader, JointSample
+from steadyhand_firmware_bridge.ur_driver_link import (
+    POSITION_CONTROLLER, TRAJECTORY_CONTROLLERS, Controller, Status, UrDriverConfig, link_type,
+)
+
+DT_S = 0.008
+CLAIMS = tuple(f"{n}/position" for n in ur5.JOINT_NAMES)
+
+
+@dataclass
+class Answer:
+    done: bool = True
+    ok: bool = True
+    text: str = ""
+    value: object = None
+
+
+class ScriptedLink:
+    """A driver in a few lines: it goes where it was told at once. `refuse` and `mute` are services by name."""
+
+    def __init__(self, trajectory=TRAJECTORY_CONTROLLERS[0]):
+        self.status = Status(7, 1, True, 100.0, 0.0, 0, 8.5)
+        self.joints = deque()
+        self.active = {trajectory}
+        self.loaded = [trajectory, POSITION_CONTROLLER, "forward_velocity_controller"]
+        self.q_rad, self.published, self.calls = np.array(cell.HOME_Q_RAD), [], []
+        self.refuse, self.mute, self.others, self.goal, self.listened, self.cancelled = set(), set(), 0, "", True, 0
+        self.stopper = False  # the controller stopper brings the trajectory controller back with the program
+        self.trajectory = trajectory
+
+    def at(self, now_s, stamp_s=None, names=ur5.JOINT_NAMES):
+        q = [float(self.q_rad[ur5.JOINT_NAMES.index(n)]) for n in names]
+        self.joints.append(JointSample(now_s, now_s + 5.0 if stamp_s is None else stamp_s, names, q, [0.0] * len(q)))
+        self.status.speed_scaling_s = now_s
+
+    def unmoved(self):
+        """Whether every set-point that came was where the arm stands since the start."""
+        return all(np.array_equal(q, cell.HOME_Q_RAD) for q in self.published)
+
+    def spin(self):
+        pass
+
+    def publish(self, q_rad):
+        self.published.append(q_rad.copy())
+        if POSITION_CONTROLLER in self.active and self.status.program_running:
+            self.q_rad = q_rad.copy()
+        return self.listened
+
+    def call(self, service, request=None):
+        self.calls.append(service)
+        if service in self.mute:
+            return Answer(done=False)
+        if service in self.refuse:
+            return Answer(ok=False, text="refused")
+        if service == "stop":
+            self.status.program_running = False
+            self.active -= set(self.loaded)
+        elif service in ("resend", "play"):
+            self.status.program_running = True
+            self.active |= {self.trajectory} if self.stopper else set()
+        elif service == "switch":
+            self.active = (self.active - set(request["deactivate"])) | set(request["activate"])
+        elif service == "list":
+            found = [Controller(n, n in self.active, CLAIMS if n in self.active else ()) for n in self.loaded]
+            return Answer(value=found)
+        elif service == "set_io":
+            bit = 1 << request["pin"]
+            self.status.digital_outputs = self.status.digital_outputs & ~bit | (bit if request["on"] else 0)
+        return Answer()
+
+    def cancel_trajectories(self):
+        self.cancelled += 1
+
+    def trajectory_under_way(self):
+        return self.goal
+
+    def other_publishers(self):
+        return self.others
+
+    def close(self):
+        pass
+
+
+class Rig:
+    """A robot and its clock."""
+
+    def __init__(self, **config):
+        self.link = ScriptedLink()
+        self.robot = UrDriverRobot(UrDriverConfig(**config), lambda _: self.link)
+        self.now_s, self.seq = 10.0, 0
+        self.robot.open(self.now_s)
+        self.feeds = True
+        self.tick()
+
+    def tick(self, command=None, q_rad=None, token=7):
+        self.now_s += DT_S
+        if self.feeds:
+            self.link.at(self.now_s)
+        self.robot.service(self.now_s)
+        if command is not None:
+            self.seq += 1
+            return self.robot.send(command, token, self.seq, self.robot.feedback().q_target_rad if q_rad is None else q_rad)
+        return None
+
+    def arm(self, seconds=1.0):
+        self.robot.begin_arming(7, self.now_s)
+        for _ in range(round(seconds / DT_S)):
+            self.tick(Command.HOLD)
+            if self.robot.arming().phase is not ArmingPhase.UNDER_WAY:
+                break
+        return self.robot.arming()
+
+    def state(self):
+        self.tick()
+        return self.robot.feedback().program_state
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def armed(**config):
+    rig = Rig(**config)
+    assert rig.arm().phase is ArmingPhase.READY, rig.robot.arming()
+    return rig
+
+
+# --- arming ---
+
+
+def test_arming_ends_what_runs_and_starts_the_program_anew(rig):
+    rig.link.stopper = True
+    assert rig.arm().phase is ArmingPhase.READY
+    order = [c for c in rig.link.calls if c in ("stop", "resend", "switch")]
+    assert order == ["switch", "stop", "resend", "switch"]
+    assert rig.link.active == {POSITION_CONTROLLER} and rig.link.unmoved()
+
+
+def test_with_the_urcap_the_program_is_started_by_play():
+    assert "play" in armed(restart="play").link.calls
+
+
+def test_nothing_restarts_the_program_but_an_arming(rig):
+    rig.link.status.program_running = False
+    for _ in range(200):
+        rig.tick(Command.SERVO)
+    assert not {"resend", "play"} & set(rig.link.calls)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda k: setattr(k.status, "safety_mode", 3), "safety mode 3"),
+        (lambda k: setattr(k.status, "robot_mode", 5), "robot mode 5"),
+        (lambda k: setattr(k, "goal", "scaled_joint_trajectory_controller/follow_joint_trajectory"), "somebody's trajectory"),
+        (lambda k: k.refuse.add("stop"), "remote control"),
+        (lambda k: k.refuse.add("resend"), "headless_mode"),
+        (lambda k: k.refuse.add("list"), "list_controllers"),
+        (lambda k: k.loaded.remove(POSITION_CONTROLLER), "not loaded"),
+        (lambda k: k.mute.add("stop"), "ending the program before"),
+        (lambda k: setattr(k.status, "speed_scaling", 50.0), "speed slider to 100 %"),
+        (lambda k: setattr(k.status, "speed_scaling", 1.0), "speed_scaling_full"),
+    ],
+)
+def test_what_forbids_an_arming_is_named(rig, change, said):
+    change(rig.link)
+    arming = rig.arm(6.0)
+    assert arming.phase is ArmingPhase.FAILED and said in arming.detail
+    assert not rig.link.published
+
+
+# --- set-points ---
+
+
+def test_the_first_set_point_must_be_where_the_arm_is():
+    rig = armed()
+    rig.tick(Command.SERVO, rig.link.q_rad + 0.02)
+    assert rig.state() == ProgramState.STOPPED_SETPOINT and rig.link.unmoved()
+
+
+def test_a_step_that_no_joint_can_make_ends_it():
+    rig = armed()
+    assert rig.tick(Command.SERVO, rig.link.q_rad)
+    rig.tick(Command.SERVO, rig.link.q_rad + 0.05)
+    assert rig.state() == ProgramState.STOPPED_SETPOINT and rig.link.unmoved()
+
+
+def test_silence_ends_the_program_and_late_set_points_go_nowhere():
+    rig = armed()
+    rig.tick(Command.SERVO)
+    for _ in range(6):
+        rig.tick()
+    assert rig.state() == ProgramState.STOPPED_HEARTBEAT and not rig.robot.feedback().program_running
+    before = len(rig.link.published)
+    rig.tick(Command.SERVO)
+    assert len(rig.link.published) == before and "stop" in rig.link.calls[-4:]
+
+
+def test_a_stop_is_asked_for_until_it_is_answered():
+    rig = armed()
+    rig.link.refuse.add("stop")
+    asked = rig.link.calls.count("stop")
+    rig.robot.stop_program(rig.now_s)
+    for _ in range(300):
+        rig.tick()
+    assert rig.link.calls.count("stop") - asked == 3 and rig.link.cancelled >= 3
+    rig.link.refuse.clear()
+    for _ in range(300):
+        rig.tick()
+    assert rig.link.calls.count("stop") - asked == 4
+
+
+def test_no_listener_is_a_link_that_takes_nothing():
+    rig = armed()
+    rig.link.listened = False
+    assert not rig.tick(Command.SERVO)
+
+
+def test_a_controller_that_was_switched_off_ends_it():
+    rig = armed()
+    rig.link.active = {TRAJECTORY_CONTROLLERS[0]}
+    for _ in range(80):
+        rig.tick(Command.SERVO)
+    assert rig.state() == ProgramState.NONE
+
+
+def test_a_paused_program_does_not_run():
+    rig = armed()
+    rig.link.status.speed_scaling = 0.0
+    rig.tick(Command.SERVO)
+    rig.tick(Command.SERVO)
+    assert not rig.robot.feedback().program_running
+
+
+# --- the guard on it ---
+
+
+def guarded():
+    rig = Rig()
+    answers = []
+    tokens = itertools.count(1000)
+    guard = Guard(
+        rig.robot, GuardConfig(), "secret", lambda: next(tokens), lambda _, m: answers.append(m), rig.now_s
+    )
+    guard.commander_changed("shell", rig.now_s)
+
+    def cycle(seconds=DT_S):
+        for _ in range(round(seconds / DT_S)):
+            rig.now_s += DT_S
+            if rig.feeds:
+                rig.link.at(rig.now_s)
+            state = guard.cycle(rig.now_s)
+            guard.handle("shell", Heartbeat("shell", True), rig.now_s)
+        return state
+
+    cycle(0.5)
+    guard.handle("operator", Arm("manual", "secret", "r"), rig.now_s)
+    cycle(0.3)
+    assert any(isinstance(a, Reply) and a.ok for a in answers), answers
+    return rig, cycle
+
+
+def test_a_slider_below_full_speed_stops():
+    rig, cycle = guarded()
+    rig.link.status.speed_scaling = 50.0
+    assert cycle().causes == ["robot_speed: speed scaling 50%: set-points would run ahead; set the speed slider to 100 %"]
+
+
+def test_speed_scaling_that_is_no_longer_told_stops():
+    rig, cycle = guarded()
+    told_s = rig.now_s
+    rig.link.at = lambda now_s, at=rig.link.at: (at(now_s), setattr(rig.link.status, "speed_scaling_s", told_s))
+    assert "has not told its speed scaling" in cycle(0.6).causes[0]
+
+
+def test_another_publisher_of_set_points_stops():
+    rig, cycle = guarded()
+    rig.link.others = 1
+    assert cycle(0.3).causes[0].startswith("robot_shared: 1 more publish to /forward_position_controller/commands")
+
+
+def test_a_driver_that_dies_is_lost_feedback_then_an_unreachable_robot():
+    rig, cycle = guarded()
+    rig.feeds = False
+    assert any(c.startswith("feedback_lost") for c in cycle(0.1).causes)
+    assert any("is ur_robot_driver running" in c for c in cycle(0.6).causes)
+
+
+def test_joint_states_that_are_held_up_are_lost_feedback():
+    rig, cycle = guarded()
+    rig.feeds = False
+    sent_s = rig.now_s
+    for _ in range(10):  # still one message a cycle, each 60 ms old
+        sent_s += DT_S
+        rig.link.joints.append(JointSample(rig.now_s, sent_s + 4.94, ur5.JOINT_NAMES, cell.HOME_Q_RAD, [0.0] * 6))
+        state = cycle()
+    assert any(c.startswith("feedback_lost") for c in state.causes)
+
+
+def test_a_protective_stop_is_withdrawn_from_at_once():
+    rig, cycle = guarded()
+    asked = rig.link.calls.count("stop")
+    rig.link.status.safety_mode = 3
+    assert cycle().causes[0].startswith("robot_safety:protective_stop")
+    assert rig.link.calls.count("stop") == asked + 1
+
+
+# --- joint states ---
+
+
+def sample(arrival_s=1.0, stamp_s=1.0, names=ur5.JOINT_NAMES, position=(1, 2, 3, 4, 5, 6), velocity=(0,) * 6):
+    return JointSample(arrival_s, stamp_s, names, position, velocity)
+
+
+def test_joints_are_read_by_name():
+    reading = JointReader(ur5.JOINT_NAMES).take(
+        sample(names=("gripper", *reversed(ur5.JOINT_NAMES)), position=(9, 6, 5, 4, 3, 2, 1), velocity=range(7))
+    )
+    assert reading.q_rad.tolist() == [1, 2, 3, 4, 5, 6] and reading.qd_rad_s.tolist() == [6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "given, reason, said",
+    [
+        (dict(names=("a", "b"), position=(1, 2), velocity=(0, 0)), "other_joints", "no joint of this arm"),
+        (dict(names=ur5.JOINT_NAMES[1:], position=(1,) * 5, velocity=(0,) * 5), "incomplete", "shoulder_pan_joint"),
+        (dict(names=(*ur5.JOINT_NAMES, "elbow_joint"), position=(1,) * 7, velocity=(0,) * 7), "repeated", "twice"),
+        (dict(position=(1,) * 5), "lengths", "5 positions"),
+        (dict(velocity=()), "lengths", "0 velocities"),
+        (dict(position=(1, 2, float("nan"), 4, 5, 6)), "not_finite", "not a number"),
+        (dict(velocity=(float("inf"),) * 6), "not_finite", "not a number"),
+        (dict(position=(90,) * 6), "range", "radians"),
+        (dict(stamp_s=0.0), "unstamped", "stamp 0.0"),
+    ],
+)
+def test_what_is_wrong_with_a_joint_state_is_named_and_counted(given, reason, said):
+    reader = JointReader(ur5.JOINT_NAMES)
+    assert reader.take(sample(**given)) is None
+    assert reader.refused == {reason: 1} and said in reader.why
+
+
+def test_a_message_counts_as_old_as_it_is():
+    reader = JointReader(ur5.JOINT_NAMES)
+    for k in range(50):
+        reader.take(sample(10.0 + k * DT_S, 500.0 + k * DT_S))
+    late = reader.take(sample(10.0 + 60 * DT_S, 500.0 + 50 * DT_S))
+    assert late.measured_s == pytest.approx(10.0 + 50 * DT_S, abs=1e-4)
+
+
+def test_stamps_go_forward_until_the_driver_is_started_anew():
+    reader = JointReader(ur5.JOINT_NAMES)
+    assert reader.take(sample(10.0, 500.0))
+    assert reader.take(sample(10.1, 500.0)) is None and reader.refused == {"out_of_order": 1}
+    assert reader.take(sample(11.5, 3.0)).measured_s == 11.5
+
+
+# --- configuration ---
+
+
+@pytest.mark.parametrize(
+    "given", [dict(namespace="left"), dict(restart="pray"), dict(speed_scaling_min=0.0), dict(frequency_hz=float("nan"))]
+)
+def test_a_wrong_configuration_names_the_field(given):
+    with pytest.raises(ConfigError, match=next(iter(given))):
+        UrDriverConfig(**given)
+
+
+def test_missing_messages_are_named_with_what_to_install(monkeypatch):
+    def absent(name):
+        raise ModuleNotFoundError("No module named 'ur_msgs'", name="ur_msgs.msg")
+
+    monkeypatch.setattr(ur_driver_link.importlib, "import_module", absent)
+    with pytest.raises(ConfigError, match="'ur_msgs' is missing.*ros-.ROS_DISTRO-ur-robot-driver"):
+        link_type()
