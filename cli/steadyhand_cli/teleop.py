@@ -27,10 +27,14 @@ SHOWN_S = 0.2
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "teleop":
         parser.add_argument("--mode", choices=["manual", "recover"], default="manual")
+    else:
+        parser.add_argument("--node", action="store_true", help="for teleop_node: gamepad and jog topics, no keyboard")
     parser.add_argument("--no-record", action="store_true", help="do not write out/interventions/")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.command == "takeover" and args.node:
+        return _take_over_for_node()
     writer = None if args.no_record else InterventionWriter(current_slot().out_dir / "interventions")
     request_realtime()
     try:
@@ -47,6 +51,17 @@ def run(args: argparse.Namespace) -> int:
             writer.close()
             if writer.written:
                 print(f"recorded: {writer.newest} ({writer.dropped} steps dropped)")
+
+
+def _take_over_for_node() -> int:
+    """The same takeover for who commands through guard_node: AUTO stopped under its name, rest, MANUAL armed."""
+    with ManualSession("teleop") as session:
+        session.stand()
+    reply = operator.rearm("manual")
+    if not reply.ok:
+        return print_refusal(reply)
+    print("armed: ARMED_MANUAL, for teleop_node; hand back: steadyhand stop, then steadyhand rearm", flush=True)
+    return 0
 
 
 class Teleop:

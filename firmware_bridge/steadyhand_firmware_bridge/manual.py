@@ -132,12 +132,16 @@ class ManualSession:
         The first set-point is the controller's own target and what follows is blended from it, so commanded velocity
         and acceleration never step. Whatever fails in between leaves the arm stopped.
         """
+        self.stand(timeout_s)
+        return self.take("manual")
+
+    def stand(self, timeout_s: float = 4.0) -> None:
+        """The first half of a takeover: whatever is armed is stopped under its name; returns when rest is measured."""
         self.refresh()
         if self.state.mode is not types.Mode.STOPPED:
             operator.stop(TAKEOVER, f"by {self.name}", self.folder)
         stands = lambda: self.state.mode is types.Mode.STOPPED and self.state.at_rest  # noqa: E731
         self.wait(stands, timeout_s, "rest before the takeover")
-        return self.take("manual")
 
     def release(self, timeout_s: float = 4.0) -> None:
         """Give command back: disarm and wait for rest. Needs no credential."""

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from steadyhand.trace import Record, encode
 
 WAIT_S = 0.2
+SAME_NAME = 20  # recorders of one intervention
 
 
 class InterventionWriter:
@@ -80,14 +81,24 @@ class InterventionWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
             number, label = record.fields.get("number", 0), record.fields.get("label", "")
-            self.newest = self.folder / f"{name}-{number}-{label}.jsonl"
-            self._file = self.newest.open("ab")
+            self._open(f"{name}-{number}-{label}")
         if self._file is None:
             return
         self._file.write(encode(record))
         if record.kind == "end":
             self._close()
             self.written += 1
+
+    def _open(self, stem: str) -> None:
+        """A file of its own: another process may record the same intervention in the same second."""
+        for copy in range(1, SAME_NAME + 1):
+            path = self.folder / (f"{stem}.jsonl" if copy == 1 else f"{stem}-{copy}.jsonl")
+            try:
+                self._file, self.newest = path.open("xb"), path
+                return
+            except FileExistsError:
+                continue
+        raise OSError(f"{self.folder / stem}: {SAME_NAME} files of this name are there already")
 
     def _close(self) -> None:
         """The file is let go of even when its last bytes are refused."""

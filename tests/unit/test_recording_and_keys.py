@@ -21,10 +21,28 @@ def test_each_intervention_is_one_file_that_reads_back(tmp_path):
     writer.put(recorded())
     writer.put(recorded())
     writer.close()
-    lines = [json.loads(line) for line in writer.newest.read_text().splitlines()]
-    assert writer.written == 2 and writer.dropped == 0
-    assert "takeover" in writer.newest.name and lines[-1]["dropped"] == 0
-    assert demonstration(lines).complete
+    assert writer.written == 2 and writer.dropped == 0 and "takeover" in writer.newest.name
+    assert_whole(tmp_path / "interventions", 2)
+
+
+def assert_whole(folder, count):
+    """So many files, each a whole intervention and nothing else."""
+    files = list(folder.glob("*.jsonl"))
+    assert len(files) == count
+    for file in files:
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [x["kind"] for x in lines].count("begin") == 1 and lines[-1]["dropped"] == 0
+        assert demonstration(lines).complete and len(lines) == lines[-1]["steps"] + 2
+
+
+def test_two_recorders_of_one_intervention_do_not_share_a_file(tmp_path):
+    writers = [InterventionWriter(tmp_path) for _ in range(2)]
+    for record in recorded():
+        for writer in writers:
+            writer.put([record])
+    for writer in writers:
+        writer.close()
+    assert_whole(tmp_path, 2)
 
 
 def test_a_full_queue_drops_steps_only_and_counts_them(tmp_path):
@@ -50,7 +68,7 @@ class FullDisk(type(Path())):
     """A folder in which every file takes nothing."""
 
     def open(self, mode):
-        return open("/dev/full", mode)
+        return open("/dev/full", mode.replace("x", "w"))
 
 
 def test_a_full_disk_is_counted_and_the_next_intervention_is_written(tmp_path):
