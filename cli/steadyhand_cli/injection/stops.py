@@ -35,6 +35,7 @@ from steadyhand_ros.launch_xml import ProcessSpec
 SENDER_PRIORITY = 30  # SCHED_FIFO for the moment of sending: a preempted sender would be counted as a slow stop
 STEADY_S = onset.STEADY_BASE_S + 0.2  # the controller's servo law settles, then the base of the trace
 BEAT_S = 0.1
+WAY_S, WAYS = 1.5, 3  # from one end of the commander's way to the other takes longer
 STOPPED, PLAYING = 1, 2  # runtime_state
 # The whole graph of a stop without real-time rights, as on a machine that grants none.
 NO_REALTIME = "setpriv --bounding-set=-sys_nice --inh-caps=-sys_nice "
@@ -136,18 +137,32 @@ class StopRig:
             self._link.connect()
 
     def _move(self) -> None:
-        """Until the commanded speed has been steady for long enough."""
-        wanted, since = SPEED_RAD_S * math.sqrt(len(JOINTS)), [math.inf]
+        """Until the commanded speed has been steady for long enough.
 
-        def steady() -> bool:
+        The way is about two seconds long. On a busy machine this process may look up too late and find the arm at its
+        end, where nothing can be stopped: then the arm is sent back the other way.
+        """
+        for _ in range(WAYS):
+            if self._until(self._steadily(), 5.0, "steady motion") == "steady":
+                return
+            operator.stop("bench: the way was used up")
+            self.graph.arm()
+        raise RobotError(f"saw no steady motion on {WAYS} ways: is the machine overloaded?")
+
+    def _steadily(self) -> Callable[[], str]:
+        wanted, since, begun_s = SPEED_RAD_S * math.sqrt(len(JOINTS)), [math.inf], time.monotonic()
+
+        def steady() -> str:
             state, now_s = self.graph.watcher.state, time.monotonic()
             speed = float(np.linalg.norm(state.qd_commanded_rad_s))
             if not state.mode.startswith("ARMED"):
                 raise RobotError(f"stopped before it was asked to: {'; '.join(state.causes)}")
             since[0] = min(since[0], now_s) if abs(speed - wanted) < 0.02 * wanted else math.inf
-            return now_s - since[0] > STEADY_S
+            if now_s - since[0] > STEADY_S:
+                return "steady"
+            return "used up" if now_s - begun_s > WAY_S and speed < 0.5 * wanted else ""
 
-        self._until(steady, 5.0, "steady motion")
+        return steady
 
     def _act(self, source: str) -> Callable[[], object]:
         if source == "topic":
@@ -201,7 +216,7 @@ class StopRig:
     def _port(self, since_s: float) -> onset.Trace:
         return self.graph.observer.trace(since_s)
 
-    def _until(self, condition, timeout_s: float, what: str) -> None:
+    def _until(self, condition, timeout_s: float, what: str):
         def beating() -> object:
             now_s = time.monotonic()
             if self._link is not None and now_s - self._beat_s > BEAT_S:
@@ -210,7 +225,7 @@ class StopRig:
                 self._link.send(Link("bench", True))
             return condition()
 
-        self.graph.until(beating, timeout_s, what)
+        return self.graph.until(beating, timeout_s, what)
 
     def _minimum_s(self, qd_rad_s: np.ndarray) -> float:
         """Cached: the motion is always the same but for its sign."""
