@@ -55,6 +55,16 @@ def _print_snapshot(reply: Reply) -> None:
         print("in progress when it stopped (not resumed):", json.dumps(reply.snapshot))
 
 
+def link_line(counters: dict) -> str:
+    """The controller's clock and the link to it in a line, from the guard's counters."""
+    c = counters
+    return (
+        f"controller's clock {c['clock_offset_us'] * 1e-6:+.6f} s, drift {c['clock_drift_ppb'] * 1e-3:+.2f} ppm, "
+        f"{c['clock_resets']} resets; link: jitter p99 {c['link_jitter_p99_us'] * 1e-3:.2f} ms, "
+        f"{c['link_missed']} of {c['link_states']} cycles missed, {c['link_gaps']} gaps"
+    )
+
+
 def _status(args: argparse.Namespace) -> int:
     state = read_state()
     if args.json:
@@ -63,6 +73,8 @@ def _status(args: argparse.Namespace) -> int:
     print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}")
     gripper = f"gripper {state.gripper_width_m * 1e3:.1f} mm"
     print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, {gripper}")
+    if "clock_drift_ppb" in state.counters:
+        print(link_line(state.counters))
     for cause in state.causes:
         print(f"  cause: {cause}")
     return 0

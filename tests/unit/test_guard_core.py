@@ -559,3 +559,29 @@ def test_long_texts_of_clients_leave_every_answer_and_state_readable():
     state = decode(encode(rig.state))
     assert state.mode == "STOPPED" and [c[:14] for c in state.causes] == ["input:camera: ", "stop_requested"]
     assert any(c.startswith("input:camera") for c in rig.arm().causes)
+
+
+# -- clock and link --
+
+
+def test_clock_and_link_are_measured_and_published():
+    rig = Rig()
+    rig.run(12.0)
+    before = rig.state.counters
+    assert before["link_states"] > 1000 and before["link_missed"] == before["link_gaps"] == before["clock_resets"] == 0
+    assert abs(before["clock_drift_ppb"]) < 1000 and before["clock_window_s"] >= 10
+    rig.robot.silent = True
+    rig.run(0.04)
+    rig.robot.silent = False
+    rig.run(1.5)
+    assert (rig.state.counters["link_missed"], rig.state.counters["link_gaps"]) == (5, 1)
+    assert 47_000 <= rig.state.counters["link_gap_max_us"] <= 49_000
+
+
+def test_stamps_that_are_no_time_are_counted_and_the_loop_goes_on():
+    rig = Rig()
+    rig.run(2.0)
+    measure = rig.robot._measure
+    rig.robot._measure = lambda now_s: dataclasses.replace(measure(now_s), controller_stamp_s=float("nan"))
+    rig.run(1.5)
+    assert rig.state.counters["clock_refused:not_finite"] > 100

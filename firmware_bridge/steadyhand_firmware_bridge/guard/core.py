@@ -14,6 +14,7 @@ from steadyhand import guard_state as gs
 from steadyhand import robot_status, stop_domain
 from steadyhand.guard_protocol import Arm, Beat, Chunk, Gripper, Heartbeat, Link, Reply, State, Stop, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
+from steadyhand.link_monitor import LinkMonitor
 from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
 from steadyhand.types import Mode, Reason
@@ -59,6 +60,7 @@ class Guard:
         self.source = SourceWatchdog(
             config.command_timeout_s, frozenset(config.streaming_sources), config.motion_wanted_rad_s
         )
+        self.link = LinkMonitor(robot.period_s)  # tells of clock and link; decides nothing
         self.refused: dict[str, int] = {}
         self.accepted = 0
         self.seq = 0
@@ -84,6 +86,8 @@ class Guard:
         """Feedback, watchdogs, decisions, one package out; the state to publish."""
         self.robot.service(now_s)
         feedback = self.robot.feedback()
+        if feedback is not None:
+            self.link.update(feedback.controller_stamp_s, feedback.stamp_s)
         if feedback is not None and feedback.controller_stamp_s != self._controller_stamp_s:
             # a controller that repeats itself is a lost controller
             self._controller_stamp_s, self._feedback_s = feedback.controller_stamp_s, feedback.stamp_s
@@ -459,7 +463,7 @@ class Guard:
         counts = dict(self.state.counts)
         counts.update({f"refused:{reason}": n for reason, n in self.refused.items()})
         counts.update(accepted=self.accepted, cycles=self.seq, late_cycles=self.late_cycles)
-        return counts
+        return counts | self.link.counters()
 
     @property
     def settled(self) -> bool:
