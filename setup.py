@@ -61,7 +61,10 @@ setup(
     package_dir=PACKAGE_DIR,
     packages=[p for name, folder in PACKAGE_DIR.items() for p in subpackages(name, folder)],
     include_package_data=True,
-    package_data={"steadyhand_sim": ["*.json"], "steadyhand_sim.agv": ["*.json"], "steadyhand": ["vda5050/schemas/*.txt", "vda5050/schemas/*/*.schema"]},
+    package_data={
+        "steadyhand_sim": ["*.json"], "steadyhand_sim.agv": ["*.json"],
+        "steadyhand": ["vda5050/schemas/*.txt", "vda5050/schemas/*/*.schema"],
+    },
     install_requires=[r for r in RUNTIME if r not in ENGINE and not r.startswith("setuptools")],
     # cpu and gpu share one import folder: install exactly one of them.
     extras_require={

@@ -22,6 +22,10 @@ class JsonLinesServer:
         self._clients: dict[socket.socket, bytearray] = {}
         self.counters = {"requests": 0, "refused": 0, "disconnected": 0}
 
+    def files(self) -> list[socket.socket]:
+        """What to wait for input on: the listening socket and every client."""
+        return [self._server, *self._clients]
+
     def poll(self) -> None:
         """Accept, read, answer; returns at once."""
         try:

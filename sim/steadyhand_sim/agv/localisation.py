@@ -16,6 +16,7 @@ from steadyhand_sim.agv.vehicle_config import VehicleConfig
 GATE = 3.0  # standard deviations of a range's innovation
 REFUSED_IN_A_ROW = 40  # about 5 s of ranges that do not fit: the pose is not to be believed
 FIRST_SIGMA_M, FIRST_SIGMA_RAD = 0.05, 0.03  # of a pose that somebody enters
+SPEED_FILTER_S = 0.3  # a counter read at a jittered instant makes a poor speed of one period
 MIN_SIGMA_M = 1e-4  # keeps the filter from believing itself exact with perfect sensors
 
 
@@ -69,7 +70,8 @@ class Localisation:
         rolled = (self._ticks[0] + self._ticks[1] - former[0] - former[1]) / 2 / self._c.ticks_per_m
         x, y, heading, bias, scale = self.state
         way, turn = rolled * (1 + scale), (readings.gyro_rad_s - bias) * dt
-        self.speed_m_s, self.rotation_rad_s = way / dt, readings.gyro_rad_s - bias
+        self.speed_m_s += (way / dt - self.speed_m_s) * dt / SPEED_FILTER_S
+        self.rotation_rad_s = readings.gyro_rad_s - bias
         if self._ticks == former:  # standing: what the gyro says is its bias
             self.speed_m_s = self.rotation_rad_s = 0.0
             self._correct(np.array([0, 0, 0, 1.0, 0]), readings.gyro_rad_s - bias, self._gyro_variance())

@@ -1,0 +1,117 @@
+"""One vehicle's connection to the broker (paho). Its threads only hand messages over; they decide nothing.
+
+A broker that is away, restarts or refuses changes nothing on the vehicle: it drives on, and paho tries again with
+back-off. Payloads go into `inbox` as they came; `Fleet` decodes them.
+"""
+from __future__ import annotations
+
+import queue
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+
+from steadyhand.errors import ConfigError
+from steadyhand.vda5050.header import Identity
+
+KEEPALIVE_S = 15  # what the standard recommends
+INBOX = 1000  # messages: more than that in one period is a flood, and the newest are dropped
+CONNECTED = "connected"  # the kind of an inbox entry that says so
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is. Raises ConfigError naming the field."""
+
+    host: str = "127.0.0.1"
+    port: int = 1883
+    user: str = ""
+    password: str = ""
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.host or not 1 <= self.port <= 65535:
+            raise ConfigError(f"broker {self.host!r}:{self.port}: give a host and a port of 1 to 65535")
+        if self.ca_file is not None and not Path(self.ca_file).is_file():
+            raise ConfigError(f"broker ca_file={str(self.ca_file)!r}: no such file")
+
+
+@dataclass(frozen=True)
+class Received:
+    """A message, or `CONNECTED`, for one vehicle."""
+
+    vehicle: int
+    kind: str
+    payload: bytes = b""
+
+
+class MqttLink:
+    """`open` begins; `publish` sends what the codec has made. `will` is the payload of the last will."""
+
+    def __init__(self, index: int, identity: Identity, broker: Broker, inbox: queue.Queue[Received], wake: Callable[[], None]):
+        self._index, self._identity, self._broker = index, identity, broker
+        self._inbox, self._wake = inbox, wake
+        self.dropped = 0
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=f"{identity.manufacturer}.{identity.serial_number}", clean_session=True
+        )
+        self._client.on_connect = self._on_connect
+        self._client.on_message = self._on_message
+        self._client.on_socket_open = _send_at_once
+        self._client.reconnect_delay_set(min_delay=1, max_delay=8)
+        if broker.user:
+            self._client.username_pw_set(broker.user, broker.password)
+        if broker.ca_file is not None:
+            self._client.tls_set_context(ssl.create_default_context(cafile=str(broker.ca_file)))
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker has taken the connection."""
+        return self._client.is_connected()
+
+    def open(self, will: bytes) -> None:
+        """Begin to connect, and go on trying."""
+        self._client.will_set(self._identity.topic("connection"), will, qos=1, retain=True)
+        self._client.connect_async(self._broker.host, self._broker.port, keepalive=KEEPALIVE_S)
+        self._client.loop_start()
+
+    def publish(self, kind: str, payload: bytes, retain: bool = False) -> None:
+        """Send, or drop when there is no connection: an old state is of no use."""
+        qos = 1 if kind == "connection" else 0
+        if self.connected:
+            self._client.publish(self._identity.topic(kind), payload, qos=qos, retain=retain)
+
+    def close(self, farewell: bytes) -> None:
+        """Say OFFLINE and go, so that no last will is sent."""
+        if self.connected:
+            try:
+                self._client.publish(self._identity.topic("connection"), farewell, qos=1, retain=True).wait_for_publish(2.0)
+            except (RuntimeError, ValueError):
+                pass
+            self._client.disconnect()
+        self._client.loop_stop()
+
+    def _on_connect(self, client, userdata, flags, reason, properties) -> None:
+        if not reason.is_failure:
+            client.subscribe([(self._identity.topic(kind), 1) for kind in ("order", "instantActions")])
+            self._put(Received(self._index, CONNECTED))
+
+    def _on_message(self, client, userdata, message) -> None:
+        if not message.retain:  # an order kept by the broker is an old one
+            kind = message.topic.rpartition("/")[2]
+            self._put(Received(self._index, kind, message.payload))
+
+    def _put(self, received: Received) -> None:
+        try:
+            self._inbox.put_nowait(received)
+        except queue.Full:
+            self.dropped += 1
+        self._wake()
+
+
+def _send_at_once(client, userdata, sock) -> None:
+    """Small messages do not wait for the acknowledgement of the last one (Nagle's algorithm): up to 40 ms each."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
