@@ -4,9 +4,11 @@ Inputs are malformed, expired, of a foreign token, out of order or unauthorised 
 valid messages with one field changed, sent while the gate is armed and the arm at rest. Ways in: `core` (decoder, guard
 and gate in this process: each input is judged), `process` (a guard process's sockets: its commander and strangers),
 `rtde` and `script` (parsers of the emulated controller, and of our client), `ros` (the shell's conversions, then the
-armed guard). A motion is any change of a commanded joint, an accepted command or a gripper write that no valid command
-explains. `proofs` counts valid commands in between that were accepted and moved the arm: the gate was armed. Blocks are
-seeded by way and number; those done are kept, so that a long run can go on.
+armed guard), `shell` (the running ROS shell, over DDS: topics, services, the action, with guard and nodes as processes).
+A motion is any change of a commanded joint, an accepted command or a gripper write that no valid command explains; for
+`shell` it is judged at the controller's port. `proofs` counts valid commands in between that were accepted and moved the
+arm: the gate was armed. Blocks are seeded by way and number; those done are kept, so that a long run can go on. What the
+shell was sent before something went wrong is written to `out/bench/fuzz-failures`.
 """
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ import argparse
 import time
 from collections import Counter
 
-from benchmarks import _fuzz_guard, _fuzz_parsers, _hostile, common
+from benchmarks import _fuzz_guard, _fuzz_parsers, _fuzz_ros, _hostile, _hostile_ros, common
 from benchmarks._fuzz_guard import CoreTarget, Outcome, ProcessTarget
 from benchmarks._fuzz_parsers import RosTarget, RtdeTarget, ScriptTarget
+from benchmarks._fuzz_ros import ShellTarget
 from benchmarks._kept import Kept, identity
 
 # Way in -> inputs of a whole run, inputs of a block.
@@ -26,8 +29,9 @@ WAYS = {
     "rtde": (RtdeTarget, 150_000, 10_000),
     "script": (ScriptTarget, 15_000, 1_000),
     "ros": (RosTarget, 120_000, 10_000),
+    "shell": (ShellTarget, 120_000, 20_000),
 }
-ARMED = ("core", "process", "ros")  # ways on which the gate is armed
+ARMED = ("core", "process", "ros", "shell")  # ways on which the gate is armed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +70,7 @@ def summary(lines: list[dict]) -> dict:
 
 
 def run(args: argparse.Namespace) -> None:
-    kept = Kept("fuzz-blocks", identity(_hostile, _fuzz_guard, _fuzz_parsers), args.fresh)
+    kept = Kept("fuzz-blocks", identity(_hostile, _hostile_ros, _fuzz_guard, _fuzz_parsers, _fuzz_ros), args.fresh)
     done, end_s = {(line["way"], line["block"]) for line in kept.lines}, time.monotonic() + args.budget_s
     for way in args.ways:
         _, inputs, size = WAYS[way]

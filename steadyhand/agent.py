@@ -22,7 +22,7 @@ from steadyhand.policy_io import ACTION_DIM, HORIZON, PERIOD_S
 from steadyhand.single_step import SingleStep
 from steadyhand.task import Code, Decision, Feedback, Goal, Gripper, Inputs, PolicyReply, PolicyRequest, Result
 from steadyhand.trace import Record
-from steadyhand.types import Estimate, EstimateMode, JointChunk, Mode, RobotState
+from steadyhand.types import Estimate, EstimateMode, JointChunk, Mode, Reason, RobotState
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class AgentConfig:
         check_ranges(self)
 
 
+REASONS = frozenset(Reason)  # a verdict on the topic may say anything: only these get a counter of their own
 PLAN_ENDED_S = 1.5  # after the last chunk: its way-points (0.8 s at half speed) and its stop tail (0.5 s) are over
 REPLACED_S = 0.06  # from a braking chunk to a state that knows of it
 LATENCIES_KEPT = 100_000
@@ -291,7 +292,7 @@ class Agent:
             else:
                 self._standing = deque((s for s in self._standing if s[0] != verdict.trace_id), maxlen=16)
                 self._refused_in_a_row += 1
-                self.counters[f"refused_{verdict.reason}"] += 1
+                self.counters[f"refused_{verdict.reason if verdict.reason in REASONS else 'otherwise'}"] += 1
 
     # -- running -----------------------------------------------------------------------------------------------------
     def _run(self, inputs: Inputs, new: bool) -> None:

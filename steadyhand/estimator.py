@@ -21,6 +21,9 @@ from steadyhand.median_filter import QUARTER_TURN_RAD, PoseMedian, wrap_quarter_
 from steadyhand.types import Detection, Detections, Estimate, EstimateMode, Fault, ObjectEstimate, RobotState
 
 
+DETECTION_MAX = 1e3  # m, rad: beyond any cell; the square of a greater number may be none
+
+
 @dataclass(frozen=True)
 class EstimatorConfig:
     """Limits of time, covariance and association."""
@@ -176,8 +179,9 @@ class Estimator:
 
     def _usable(self, d: Detection, now_s: float) -> bool:
         numbers = np.array([*d.position_m, d.yaw_rad, d.presence, d.position_std_m], dtype=float)
-        if numbers.shape != (6,) or not np.isfinite(numbers).all() or d.position_std_m < 0:
-            self._refuse("detection_invalid", now_s, f"detection {np.round(numbers, 4).tolist()}")
+        sane = numbers.shape == (6,) and bool((np.abs(numbers) < DETECTION_MAX).all())  # not so for NaN
+        if not sane or d.position_std_m < 0:
+            self._refuse("detection_invalid", now_s, f"detection {[f'{v:.4g}' for v in numbers.ravel()]}")
             return False
         if self._holding and np.linalg.norm(d.position_m[:2] - self._on_tray(self._tool_m())) < 0.08:
             return False  # the carried object, seen against the tray

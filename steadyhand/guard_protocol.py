@@ -21,6 +21,7 @@ from steadyhand.errors import ProtocolError
 
 VERSION = 1
 MAX_PACKET = 65536
+MAX_TEXT_BYTES, MAX_ITEMS = 4096, 4096  # of a text, of a list
 COMMAND_SOCKET = "command.sock"
 STOP_SOCKET = "stop.sock"
 DOMAIN_SOCKET = "domain.sock"
@@ -186,8 +187,8 @@ def decode(packet: bytes) -> Any:
         raise ProtocolError(f"packet of {len(packet)} bytes, limit {MAX_PACKET}")
     try:
         raw = msgpack.unpackb(
-            packet, raw=False, strict_map_key=True, max_array_len=4096, max_map_len=256, max_str_len=4096,
-            max_bin_len=0, max_ext_len=0,
+            packet, raw=False, strict_map_key=True, max_array_len=MAX_ITEMS, max_map_len=256,
+            max_str_len=MAX_TEXT_BYTES, max_bin_len=0, max_ext_len=0,
         )
     except Exception as error:  # msgpack raises many kinds; at this edge each one means the same
         raise ProtocolError(f"not a message: {type(error).__name__}") from error
@@ -208,6 +209,19 @@ def decode(packet: bytes) -> Any:
         return cls(**body)
     except TypeError as error:
         raise ProtocolError(f"{raw[0]}: {error}") from error
+
+
+def check(message: Any) -> None:
+    """Raise ProtocolError when the receiver would refuse this message: so that who sends for others can tell them."""
+    kind = _KINDS[type(message)]
+    for f in fields(message):
+        value = getattr(message, f.name)
+        _check(kind, f.name, f.type, value)
+        for text in (value,) if isinstance(value, str) else value if f.type == "list[str]" else ():
+            if len(text.encode(errors="surrogatepass")) > MAX_TEXT_BYTES:
+                raise ProtocolError(f"{kind}.{f.name}: {text[:40]!r}... is longer than {MAX_TEXT_BYTES} bytes")
+        if isinstance(value, list) and len(value) > MAX_ITEMS:
+            raise ProtocolError(f"{kind}.{f.name}: {len(value)} items, limit {MAX_ITEMS}")
 
 
 def _check(kind: str, name: str, wanted: str, value: Any) -> None:

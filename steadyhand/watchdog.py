@@ -28,6 +28,8 @@ class InputWatchdog:
     _renewed: bool = False
     _last_s: dict[str, float] = field(default_factory=dict)
     _trouble: dict[str, str] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)  # troubles that `holding` has shown
+    _over: set[str] = field(default_factory=set)  # those that ended before it could
 
     def __post_init__(self) -> None:
         for name, limit in self.limits_s.items():
@@ -35,15 +37,18 @@ class InputWatchdog:
                 raise ConfigError(f"inputs.{name}={limit!r}: give a time limit above 0 s")
 
     def beat(self, name: str, ok: bool, detail: str, now_s: float) -> None:
-        """Record one heartbeat."""
+        """Record one heartbeat. Trouble is shown by `holding` at least once, however soon a good beat follows."""
         if name not in self.limits_s:
             self.unknown += 1
             return
         self._last_s[name] = now_s
-        if ok:
-            self._trouble.pop(name, None)
-        else:
+        if not ok:
             self._trouble[name] = detail or "reports trouble"
+            self._over.discard(name)
+        elif name in self._told:
+            self._end(name)
+        elif name in self._trouble:
+            self._over.add(name)
 
     def renew(self) -> None:
         """Forget what was heard: a person has moved the arm, each input must be heard of anew."""
@@ -63,7 +68,15 @@ class InputWatchdog:
                 found[f"input:{name}"] = f"silent for more than {limit * 1e3:.0f} ms" + " while moving" * moving
             elif name in self._trouble:
                 found[f"input:{name}"] = self._trouble[name]
+        self._told.update(self._trouble)
+        for name in tuple(self._over):
+            self._end(name)
         return found
+
+    def _end(self, name: str) -> None:
+        self._trouble.pop(name, None)
+        self._told.discard(name)
+        self._over.discard(name)
 
 
 @dataclass

@@ -209,3 +209,14 @@ def test_a_clock_set_while_an_image_is_under_way(camera, step_s):
 def test_config_out_of_range_names_the_field():
     with pytest.raises(ConfigError, match="image_age_max_s"):
         EstimatorConfig(image_age_max_s=0.0)
+
+
+@pytest.mark.parametrize("field", ["position_m", "yaw_rad", "presence", "position_std_m"])
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e4])
+def test_numbers_beyond_any_cell_are_refused_by_name(camera, field, value):
+    camera.show((CENTRE, 0.1), images=4)
+    wrong = CENTRE + [0.0, 0.0, value] if field == "position_m" else value
+    seen = dataclasses.replace(Detection(CENTRE, 0.1, 0.95, 0.002), **{field: wrong})
+    camera.estimator.on_detections(Detections(200.0, 99, "o99", (seen,)), camera.now_s)
+    assert camera.estimator.counters["detection_invalid"] == 1
+    assert np.isfinite(camera.estimator.estimate(camera.now_s).objects[0].position_m).all()

@@ -110,6 +110,13 @@ def test_an_input_may_be_held_to_a_tighter_limit_while_the_arm_moves():
     assert dog.holding(1.076, True) == {"input:agent": "silent for more than 75 ms while moving"}
 
 
+def test_trouble_of_an_input_is_seen_however_soon_a_good_beat_follows():
+    dog = InputWatchdog({"camera": 0.2})
+    dog.beat("camera", False, "frozen", 1.000)
+    dog.beat("camera", True, "", 1.001)  # within one cycle of the guard
+    assert dog.holding(1.008) == {"input:camera": "frozen"} and dog.holding(1.016) == {}
+
+
 def test_input_watchdog_refuses_a_wrong_limit():
     with pytest.raises(ConfigError, match="inputs.camera"):
         InputWatchdog({"camera": float("inf")})

@@ -30,11 +30,13 @@ RETRY_S = 0.05
 FIELDS = (
     "timestamp", "target_qd", "actual_qd", "runtime_state", "safety_mode", "robot_mode", "input_int_register_24",
     "output_int_register_24", "input_int_register_27", *(f"input_double_register_{i}" for i in range(24, 30)),
+    "target_q", "actual_digital_output_bits",
 )  # fmt: skip
 RECORD = np.dtype([
     ("received_s", "f8"), ("timestamp", "f8"), ("target_qd", "f8", 6), ("actual_qd", "f8", 6), ("runtime_state", "i4"),
     ("safety_mode", "i4"), ("robot_mode", "i4"), ("input_int_register_24", "i4"), ("output_int_register_24", "i4"),
-    ("input_int_register_27", "i4"), ("setpoint", "f8", 6),
+    ("input_int_register_27", "i4"), ("setpoint", "f8", 6), ("target_q", "f8", 6),
+    ("actual_digital_output_bits", "u8"),
 ])  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class GuardNode(SteadyhandNode):
         self._link_thread: Background | None = None
         self._replies: dict[str, Future] = {}
         self._lock = threading.Lock()
-        self._counts = {"chunks": 0, "malformed": 0, "unsent": 0, "connections": 0}
+        self._counts = {"chunks": 0, "grippers": 0, "heartbeats": 0, "malformed": 0, "unsent": 0, "connections": 0}
         self._link = "not connected"
 
     def build(self) -> None:
@@ -130,8 +130,10 @@ class GuardNode(SteadyhandNode):
     def _send(self, make) -> tuple[str, str]:
         """Hand `make()` to the guard; reason and detail of why it was not, empty when it was."""
         try:
+            message = make()
+            protocol.check(message)  # the guard counts what it cannot read, but can answer nobody
             with self._lock:
-                sent = self.active and self._client.send(make())
+                sent = self.active and self._client.send(message)
         except ProtocolError as error:
             self._counts["malformed"] += 1
             return "malformed", str(error)
@@ -142,16 +144,24 @@ class GuardNode(SteadyhandNode):
 
     def _on_chunk(self, m: msg.JointChunk) -> None:
         self._counts["chunks"] += 1
-        reason, detail = self._send(lambda: conversions.guard_chunk(m))
-        if reason:
-            self._verdict_pub.publish(
-                msg.Verdict(trace_id=m.trace_id[:200], accepted=False, reason=reason, detail=detail)
-            )
+        self._command(m.trace_id, lambda: conversions.guard_chunk(m))
 
     def _on_gripper(self, m: msg.GripperCommand) -> None:
-        self._send(lambda: protocol.Gripper(token=m.token, width_m=m.width, trace_id=m.trace_id))
+        self._counts["grippers"] += 1
+        self._command(
+            m.trace_id, lambda: protocol.Gripper(token=m.token, width_m=m.width, trace_id=m.trace_id)
+        )
+
+    def _command(self, trace_id: str, make) -> None:
+        """Hand a command on; one that does not reach the guard gets its verdict here."""
+        reason, detail = self._send(make)
+        if reason:
+            self._verdict_pub.publish(
+                msg.Verdict(trace_id=trace_id[:200], accepted=False, reason=reason, detail=detail)
+            )
 
     def _on_heartbeat(self, m: msg.InputHeartbeat) -> None:
+        self._counts["heartbeats"] += 1
         self._send(lambda: protocol.Heartbeat(name=m.name, ok=m.ok, detail=m.detail[:200]))
 
     def _on_operator_stop(self, m: String) -> None:

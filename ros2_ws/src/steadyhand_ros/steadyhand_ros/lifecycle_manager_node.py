@@ -17,6 +17,7 @@ from std_msgs.msg import Bool
 from steadyhand.config import check_ranges, described
 from steadyhand_ros import qos
 from steadyhand_ros.node import run
+from steadyhand_ros.parameter_service import ParameterService
 from steadyhand_ros.params import declare
 
 TOWARDS_ACTIVE = {
@@ -64,7 +65,8 @@ class LifecycleManagerNode(Node):
     """A plain node: it must run before any lifecycle exists."""
 
     def __init__(self):
-        super().__init__("lifecycle_manager_node")
+        super().__init__("lifecycle_manager_node", start_parameter_services=False)
+        self._parameter_service = ParameterService(self)
         self.config = declare(self, LifecycleManagerConfig)
         self.nodes = [ManagedNode(self, name) for name in self.config.node_names]
         self._ready_pub = self.create_publisher(Bool, "system_ready", qos.LATCHED)

@@ -20,6 +20,7 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from steadyhand.errors import SteadyhandError
 from steadyhand_ros import qos
+from steadyhand_ros.parameter_service import ParameterService
 
 OK, WARN, ERROR, STALE = (
     DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE,
@@ -30,7 +31,8 @@ class SteadyhandNode(LifecycleNode):
     """Subclasses override `build`, `open`, `close` and `tear_down`, and may override `diagnostics`."""
 
     def __init__(self, name: str):
-        super().__init__(name)
+        super().__init__(name, start_parameter_services=False)
+        self._parameter_service = ParameterService(self)
         self.active = False
         self._diagnostics_pub = self.create_publisher(DiagnosticArray, "/diagnostics", qos.EVENTS)
         self._failure = ""
