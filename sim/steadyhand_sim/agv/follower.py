@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
-LOOK_AHEAD_M = 0.45
+LOOK_AHEAD_M, LOOK_AHEAD_S = 0.25, 0.25  # the aim lies so far ahead: nearer when slow, so that a dock is met
 TURN_FIRST_RAD = 0.35  # more than this off the line's heading: turn in place first
+TURN_ROOM_M = 0.45  # nearer to the end than this it no longer turns before it drives
 TURN_GAIN, NEAR_M = 2.0, 1e-3
 
 
@@ -65,7 +66,7 @@ class Follower:
         c = self.config
         left, off = line.split(pose[0], pose[1])
         error = math.remainder(line.heading_rad - pose[2], math.tau)
-        if abs(error) > TURN_FIRST_RAD or (abs(self.speed_m_s) < 1e-9 and abs(error) > c.arrival_rad and left > LOOK_AHEAD_M):
+        if abs(error) > TURN_FIRST_RAD or (abs(self.speed_m_s) < 1e-9 and abs(error) > c.arrival_rad and left > TURN_ROOM_M):
             if abs(self.speed_m_s) > 1e-9:
                 self._ramp(0.0, 0.0, load_kg)
             else:
@@ -79,7 +80,7 @@ class Follower:
         speed = min(line.max_speed_m_s, c.max_speed_m_s, max(stop_speed, 0.0))
         if left <= 0.0 and line.end_speed_m_s <= 0.0:
             speed = 0.0
-        aim = error - sign * math.atan2(off, LOOK_AHEAD_M)
+        aim = error - sign * math.atan2(off, LOOK_AHEAD_M + LOOK_AHEAD_S * abs(self.speed_m_s))
         limit = min(c.max_rotation_rad_s, line.max_rotation_rad_s)
         wanted = max(-limit, min(limit, TURN_GAIN * aim * max(0.3, min(1.0, abs(self.speed_m_s) / 0.3))))
         self._ramp(sign * speed, wanted if speed > 0.0 else 0.0, load_kg)

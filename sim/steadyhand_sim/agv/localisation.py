@@ -14,10 +14,11 @@ from steadyhand_sim.agv.plant import Readings
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
 GATE = 3.0  # standard deviations of a range's innovation
-REFUSED_IN_A_ROW = 40  # about 5 s of ranges that do not fit: the pose is not to be believed
+LOST_SCORE, TAKEN_SCORE = 15.0, 0.5  # a refused range adds 1, one that fits takes this: mostly refused is lost
 FIRST_SIGMA_M, FIRST_SIGMA_RAD = 0.05, 0.03  # of a pose that somebody enters
 SPEED_FILTER_S = 0.3  # a counter read at a jittered instant makes a poor speed of one period
-MIN_SIGMA_M = 1e-4  # keeps the filter from believing itself exact with perfect sensors
+# What the filter's straight steps and linear ranges miss, so that it does not believe itself exact with perfect sensors.
+MODEL_RANGE_M, MODEL_WAY_PER_SQRT_M, MODEL_TURN_PER_SQRT_M = 0.01, 0.005, 0.002
 
 
 class Localisation:
@@ -29,7 +30,7 @@ class Localisation:
         self.covariance = np.diag([1e4, 1e4, 10.0, noise.gyro_bias_rad_s**2 + 1e-12, noise.scale_error**2 + 1e-12])
         self.initialised = False
         self.refused = 0
-        self._in_a_row = 0
+        self._misfit = 0.0
         self._ticks: tuple[int, int] | None = None
         self.speed_m_s, self.rotation_rad_s = 0.0, 0.0
 
@@ -39,12 +40,12 @@ class Localisation:
         self.covariance[:3, :] = 0.0
         self.covariance[:, :3] = 0.0
         self.covariance[:3, :3] = np.diag([FIRST_SIGMA_M**2, FIRST_SIGMA_M**2, FIRST_SIGMA_RAD**2])
-        self.initialised, self._in_a_row = True, 0
+        self.initialised, self._misfit = True, 0.0
 
     @property
     def lost(self) -> bool:
-        """Whether so many ranges in a row were refused that the pose cannot be right."""
-        return self._in_a_row >= REFUSED_IN_A_ROW
+        """Whether so many ranges are refused that the pose cannot be right; a new pose ends it."""
+        return self._misfit >= LOST_SCORE
 
     def pose(self) -> tuple[float, float, float]:
         """Estimated x, y, heading."""
@@ -83,8 +84,8 @@ class Localisation:
         f[0, 2], f[1, 2] = -way * s, way * c
         f[0, 3], f[1, 3], f[2, 3] = way * s * dt / 2, -way * c * dt / 2, -dt
         f[0, 4], f[1, 4] = rolled * c, rolled * s
-        q_way = self._n.slip_per_sqrt_m**2 * abs(rolled) + (MIN_SIGMA_M * abs(rolled)) ** 2
-        q_turn = self._gyro_variance() * dt**2 + 1e-12
+        q_way = (self._n.slip_per_sqrt_m**2 + MODEL_WAY_PER_SQRT_M**2) * abs(rolled)
+        q_turn = self._gyro_variance() * dt**2 + MODEL_TURN_PER_SQRT_M**2 * abs(rolled)
         self.covariance = f @ self.covariance @ f.T
         along = np.array([c, s])
         across = np.array([-s, c]) * way / 2
@@ -104,12 +105,13 @@ class Localisation:
             return False
         h = np.array([dx / distance, dy / distance, 0.0, 0.0, 0.0])
         innovation = range_m - self._n.range_bias_m - distance
-        variance = self._n.range_sigma_m**2 + (self.speed_m_s * self._n.encoder_jitter_s) ** 2 + MIN_SIGMA_M**2
+        variance = self._n.range_sigma_m**2 + (self.speed_m_s * self._n.encoder_jitter_s) ** 2 + MODEL_RANGE_M**2
         if innovation**2 > GATE**2 * (h @ self.covariance @ h + variance):
             self.refused += 1
-            self._in_a_row += 1
+            self._misfit += 1.0
             return False
-        self._in_a_row = 0
+        if not self.lost:
+            self._misfit = max(0.0, self._misfit - TAKEN_SCORE)
         self._correct(h, innovation, variance)
         return True
 

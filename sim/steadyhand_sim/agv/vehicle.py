@@ -27,6 +27,7 @@ from steadyhand_sim.agv.vehicle_config import Battery, VehicleConfig
 SEMIAUTOMATIC_M_S = 0.3  # what the person at the vehicle lets it drive at most
 CHARGER_M = 0.3
 DOCKING_LIMIT_S = 20.0
+DOCK_APPROACH_M_S = 0.35
 DOCK_VIEW_M = 1.5  # from here on the marker of a dock is seen
 FATAL = (Kind.LOCALISATION, Kind.OFF_PATH, Kind.BATTERY_EMPTY, Kind.OVERLOAD)
 
@@ -212,8 +213,10 @@ class Vehicle:
             self.cancelling, self._off_path, self._line = "", False, None
 
     def _along(self, legs: list[Leg]) -> None:
-        leg, load, top = legs[0], self.load_kg, self._top_m_s()
-        pose = self.localisation.pose()
+        leg, load, top, pose = legs[0], self.load_kg, self._top_m_s(), self.localisation.pose()
+        dock = self.dock_place()
+        if dock is not None and math.hypot(leg.place.x_m - dock.x_m, leg.place.y_m - dock.y_m) < CHARGER_M:
+            top = min(top, DOCK_APPROACH_M_S)
         self.book.enter_edge()
         end_speed = end_speed_m_s(legs, top, self.config, load)
         line = line_of(leg, top, end_speed, self._start_beside(leg, pose))

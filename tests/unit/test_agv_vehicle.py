@@ -1,0 +1,335 @@
+"""The simulated vehicle's control in virtual time: it drives orders, obeys its own safety first, and reports truly."""
+import math
+
+import numpy as np
+import pytest
+
+from steadyhand.vda5050 import codec
+from steadyhand.vda5050.dialect import read_state
+from steadyhand.vda5050.header import Identity
+from steadyhand_sim.agv import reports
+from steadyhand_sim.agv.fleet import make_unit
+from steadyhand_sim.agv.noise import NoiseParameters
+from steadyhand_sim.agv.order_book import Answer
+from steadyhand_sim.agv.plant import KinematicPlant
+from steadyhand_sim.agv.refusals import Kind
+from steadyhand_sim.agv.safety import Obstacle
+from steadyhand_sim.agv.site import Site
+from steadyhand_sim.agv.vehicle_config import VehicleConfig
+from tests.support.agv_orders import action, instant, order
+
+STRAIGHT = [(-5, 0), (-3, 0)]
+
+
+class Rig:
+    """One vehicle, its plant and time. Every state that would be sent is checked by the schema."""
+
+    def __init__(self, noise=None, pose=(-5.0, 0.0, 0.0), version="2.1.0", seed=0, config=None):
+        noise = noise or NoiseParameters.none()
+        self.config, rng = config or VehicleConfig(), np.random.default_rng(seed)
+        self.identity = Identity("steadyhand", "t", version)
+        plant = KinematicPlant(self.config, noise, rng)
+        self.unit = make_unit(self.identity, plant, self.config, Site(), noise, rng, pose)
+        self.v, self.obstacles, self.now_s = self.unit.vehicle, [], 10.0
+        self.signature, self.speeds = None, []
+
+    def state(self):
+        """The state as a master reads it, through the codec."""
+        version = self.identity.version
+        message = self.identity.header(0, 1e9) | reports.state(self.v, version)
+        return read_state(codec.decode("state", codec.encode("state", message, version), version), version)
+
+    def step(self):
+        self.now_s += self.config.period_s
+        self.unit.pass_period(self.now_s, self.obstacles)
+        self.speeds.append(self.unit.plant.twist()[0])
+        if reports.signature(self.v) != self.signature:
+            self.signature = reports.signature(self.v)
+            self.state()
+
+    def until(self, condition, limit_s=60.0):
+        """Pass time until `condition()`; fails after the limit."""
+        end_s = self.now_s + limit_s
+        while not condition():
+            assert self.now_s < end_s, f"not within {limit_s} s: {self.state()}"
+            self.step()
+
+    def run(self, duration_s):
+        for _ in range(round(duration_s / self.config.period_s)):
+            self.step()
+
+
+def test_an_order_is_driven_within_its_limits_and_ends_at_its_last_released_node():
+    rig = Rig()
+    assert rig.v.on_order(order([(-5, 0), (-3, 0), (-1, 0), (-1, 2)], released=3, edge={"maxSpeed": 0.5})) is Answer.NEW
+    rig.until(lambda: rig.v.book.base_left == 0)
+    rig.until(lambda: rig.v.at_rest)
+    x, y, _ = rig.unit.plant.pose()
+    assert math.hypot(x + 1, y) < rig.config.arrival_m
+    rates = np.diff(rig.speeds) / rig.config.period_s
+    assert max(rig.speeds) <= 0.5 + 1e-9 and rates.max() <= rig.config.acceleration_m_s2 + 1e-9
+    assert rates.min() >= -rig.config.braking_m_s2 - 1e-9
+    passing = rig.speeds[int(np.argmin(np.abs(np.cumsum(rig.speeds) * rig.config.period_s - 2.0)))]
+    assert passing > 0.45  # a node on the way, straight ahead, is passed without braking
+    state = rig.state()
+    assert not state.idle and [(n.id, n.released) for n in state.nodes] == [("n3", False)]  # waits for its horizon
+    rig.v.on_order(order([(-1, 0), (-1, 2)], first=2, update_id=1))
+    rig.until(lambda: not rig.v.book.active)
+    assert rig.state().last_node_id == "n3" and rig.unit.plant.pose()[1] == pytest.approx(2.0, abs=0.05)
+
+
+@pytest.mark.parametrize("load_kg", [0.0, 40.0])
+def test_deceleration_falls_with_the_load(load_kg):
+    rig = Rig()
+    rig.v.load_kg = load_kg
+    rig.v.on_order(order([(-5, 0), (5, -3)]))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 1.0)
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    begin = len(rig.speeds)
+    rig.until(lambda: rig.v.at_rest)
+    rates = np.diff(rig.speeds[begin:]) / rig.config.period_s
+    limit = rig.config.deceleration_m_s2(load_kg)
+    assert -rates.min() == pytest.approx(limit, rel=1e-6) and limit == pytest.approx(0.8 * 60 / (60 + load_kg))
+
+
+def test_pause_holds_the_order_and_stop_pause_goes_on():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.run(1.0)
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    assert rig.state().actions["p"].status == "RUNNING" and rig.state().paused
+    rig.until(lambda: rig.state().actions["p"].status == "FINISHED")
+    assert rig.v.at_rest and len(rig.state().nodes) == 1
+    rig.run(2.0)
+    assert rig.v.at_rest
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    rig.until(lambda: not rig.v.book.active)
+    assert rig.state().last_node_id == "n1" and not rig.state().paused
+
+
+def test_cancel_while_driving_ends_at_rest_and_a_new_order_may_start_there():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (-1, 0)], actions={1: [action("pick", "a")]}))
+    rig.run(2.0)
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
+    rig.step()
+    state = rig.state()
+    assert state.actions["c"].status == "RUNNING" and state.driving and state.actions["a"].status == "FAILED"
+    assert rig.v.on_order(order(STRAIGHT, order_id="other")) is Answer.REFUSED
+    rig.until(lambda: rig.state().actions["c"].status == "FINISHED")
+    state = rig.state()
+    assert state.idle and not state.driving and (state.order_id, state.last_node_id) == ("order", "n0")
+    x, y, _ = rig.unit.plant.pose()
+    assert -4.9 < x < -2
+    assert rig.v.on_order(order([(x, y), (-5, 0)], order_id="back")) is Answer.NEW
+    rig.until(lambda: not rig.v.book.active)
+    assert rig.unit.plant.pose()[0] == pytest.approx(-5.0, abs=0.05)
+
+
+def test_cancel_without_an_order_fails_by_name():
+    rig = Rig()
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
+    state = rig.state()
+    assert state.actions["c"].status == "FAILED"
+    assert [e.kind for e in state.errors] == ["noOrderToCancel"] and state.errors[0].refers("actionId", "c")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        action("fly", "x"), action("pick", "x"), action("initPosition", "x", x=0.0, y=0.0),
+        action("initPosition", "x", x="a", y=0.0, theta=0.0, mapId="hall"),
+        action("initPosition", "x", x=-5.0, y=0.0, theta=0.0, mapId="cellar"),
+        action("initPosition", "x", x=-5.0, y=0.0, theta=9.0, mapId="hall"),
+        action("initPosition", "x", x=99.0, y=0.0, theta=0.0, mapId="hall"),
+        action("trigger", "x"), action("startCharging", "x"),
+    ],
+)  # fmt: skip
+def test_instant_actions_that_cannot_be_done_fail_and_name_their_id(bad):
+    rig = Rig()
+    rig.v.on_instant_actions(instant(bad))
+    state = rig.state()
+    assert state.actions["x"].status == "FAILED" and state.actions["x"].text
+    assert state.errors[0].kind == "instantActionError" and state.errors[0].refers("actionId", "x")
+    rig.v.on_instant_actions(instant(action("stateRequest", "y")))
+    assert rig.state().errors == () and rig.v.state_wanted
+
+
+def test_a_repeated_instant_action_does_nothing():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    assert not rig.state().paused and rig.v.instant.repeated == 1
+
+
+def test_init_position_sets_the_pose():
+    rig = Rig()
+    rig.unit.plant.put(-2.0, -3.0, 1.0)
+    where = {"x": -2.0, "y": -3.0, "theta": 1.0, "mapId": "hall", "lastNodeId": "here"}
+    rig.v.on_instant_actions(instant(action("initPosition", "i", **where)))
+    state = rig.state()
+    assert state.actions["i"].status == "FINISHED" and state.last_node_id == "here"
+    assert state.pose_m_rad == (-2.0, -3.0, 1.0)
+
+
+def test_the_button_brakes_hardest_latches_and_leaves_the_vehicle_paused():
+    rig = Rig()
+    rig.v.load_kg = 40.0
+    rig.v.on_order(order([(-5, 0), (5, -3)]))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 1.0)
+    before = rig.unit.plant.pose()[:2]
+    rig.v.safety.press()
+    assert rig.state().e_stop == "MANUAL"
+    rig.until(lambda: rig.unit.plant.twist()[0] == 0.0, 2.0)
+    braked = math.dist(before, rig.unit.plant.pose()[:2])
+    assert braked < 1.2**2 / (2 * rig.config.emergency_m_s2) + 1.2 * 0.08
+    assert rig.v.safety.acknowledge() and rig.v.safety.e_stop  # still pressed
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    assert rig.state().actions["q"].status == "FAILED"
+    rig.v.safety.release()
+    rig.run(1.0)
+    assert rig.v.at_rest and rig.v.safety.acknowledge() == ""
+    rig.run(1.0)
+    assert rig.v.at_rest and rig.state().paused and rig.state().e_stop == "NONE"
+    rig.v.on_instant_actions(instant(action("stopPause", "r")))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 0.5)
+
+
+def test_the_local_stop_needs_no_message_and_no_message_undoes_it():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.run(1.0)
+    rig.v.safety.local_stop = True
+    rig.until(lambda: rig.v.at_rest, 3.0)
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    rig.run(1.0)
+    assert rig.v.at_rest and rig.state().actions["q"].status == "FAILED" and rig.state().paused
+    rig.v.safety.local_stop = False
+    rig.until(lambda: not rig.v.book.active)
+
+
+@pytest.mark.parametrize("speed", [0.3, 1.2])
+def test_an_obstacle_stops_it_before_contact_and_it_goes_on_when_it_is_clear(speed):
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (5, -3)], edge={"maxSpeed": speed}))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 0.9 * speed)
+    x, y, heading = rig.unit.plant.pose()
+    ahead = rig.config.length_m / 2 + rig.config.field_m(speed) + 0.3
+    rig.obstacles = [Obstacle(x + ahead * math.cos(heading), y + ahead * math.sin(heading), 0.1)]
+    rig.until(lambda: rig.state().field_violation, 5.0)
+    rig.until(lambda: rig.v.at_rest, 2.0)
+    rig.run(5.0)
+    assert rig.v.at_rest and rig.state().e_stop == "AUTOACK"
+    o = rig.obstacles[0]
+    gap = math.dist(rig.unit.plant.pose()[:2], (o.x_m, o.y_m)) - o.radius_m - rig.config.length_m / 2
+    assert gap > 0.1
+    rig.obstacles = []
+    rig.run(rig.config.field_clear_s - 0.2)
+    assert rig.v.at_rest
+    rig.until(lambda: rig.unit.plant.twist()[0] > 0.1, 2.0)
+
+
+def test_leaving_automatic_clears_the_order():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.run(1.0)
+    rig.v.set_mode("MANUAL")
+    rig.until(lambda: rig.v.at_rest)
+    rig.step()
+    assert rig.state().idle and rig.state().operating_mode == "MANUAL"
+    assert rig.v.on_order(order(STRAIGHT, order_id="o2")) is Answer.REFUSED
+    rig.v.on_instant_actions(instant(action("startPause", "p"), action("stateRequest", "s")))
+    assert [rig.state().actions[i].status for i in "ps"] == ["FAILED", "FINISHED"]
+
+
+def test_semiautomatic_is_slow():
+    rig = Rig()
+    rig.v.set_mode("SEMIAUTOMATIC")
+    rig.v.on_order(order(STRAIGHT))
+    rig.until(lambda: not rig.v.book.active)
+    assert max(rig.speeds) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_docks_with_noise_is_loaded_under_the_arm_and_leaves_only_when_told(seed):
+    rig = Rig(NoiseParameters.load(), seed=seed)
+    station = [action("finePositioning", "dock"), action("waitForTrigger", "wait", triggerType="loaded")]
+    message = order([(-5, 0), (-3, -2), (-0.66, -2.0), (-0.66, 0.0), (-0.66, 2.0)], actions={3: station})
+    message["nodes"][3]["nodePosition"]["theta"] = math.pi / 2
+    rig.v.on_order(message)
+    rig.until(lambda: rig.state().actions["wait"].status == "RUNNING", 90.0)
+    assert rig.state().actions["dock"].status == "FINISHED"
+    x, y, heading = rig.unit.plant.pose()
+    assert abs(x + 0.66) < 0.025 and abs(y) < 0.02 and abs(heading - math.pi / 2) < 0.03
+    rig.v.load_kg = 12.0
+    rig.run(20.0)
+    assert rig.v.at_rest and rig.state().loads == 1
+    rig.v.on_instant_actions(instant(action("trigger", "wrong", triggerType="other")))
+    rig.run(1.0)
+    assert rig.v.at_rest
+    rig.v.on_instant_actions(instant(action("trigger", "right", triggerType="loaded")))
+    rig.until(lambda: not rig.v.book.active)
+    assert rig.state().last_node_id == "n4"
+
+
+def test_conditions_that_forbid_driving_are_named():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.v.load_kg = 41.0
+    rig.run(2.0)
+    assert rig.v.at_rest and [e.kind for e in rig.v.errors] == [Kind.OVERLOAD]
+    rig.v.load_kg = 0.0
+    rig.run(1.0)
+    rig.v.battery.charge_wh = 1.0
+    rig.run(3.0)
+    assert rig.v.at_rest and [e.kind for e in rig.v.errors] == [Kind.BATTERY_EMPTY]
+    assert rig.state().errors[0].level == "FATAL"
+
+
+def test_ranges_that_do_not_fit_the_pose_stop_it():
+    rig = Rig(NoiseParameters.load())
+    rig.unit.plant.put(-5.0, 3.0, 0.0)  # carried away by somebody
+    rig.v.on_order(order([(-5, 0), (5, -3)]))
+    rig.until(lambda: rig.v.localisation.lost, 30.0)
+    rig.until(lambda: rig.v.at_rest)
+    assert [e.kind for e in rig.v.errors] == [Kind.LOCALISATION] and not rig.state().localised
+
+
+def test_driving_takes_charge_and_the_charger_gives_it():
+    rig = Rig(pose=(-8.0, -4.0, 0.0))
+    rig.v.on_instant_actions(instant(action("startCharging", "a")))
+    before = rig.v.battery.percent
+    rig.run(20.0)
+    assert rig.state().charging and rig.v.battery.percent > before
+    rig.v.on_order(order([(-8, -4), (-5, -4)]))
+    rig.run(2.0)
+    assert rig.v.at_rest  # a plug is in
+    rig.v.on_instant_actions(instant(action("stopCharging", "b")))
+    before = rig.v.battery.percent
+    rig.until(lambda: not rig.v.book.active)
+    assert rig.v.battery.percent < before
+
+
+@pytest.mark.parametrize("version", codec.VERSIONS)
+def test_every_kind_of_message_passes_the_schema_of_its_version(version):
+    rig = Rig(version=version)
+    acts = [action("pick", "a"), action("drop", "b"), action("pick", "c"), action("pick", "d")]
+    rig.v.on_order(order(STRAIGHT, actions={0: acts}, version=version))
+    rig.until(lambda: rig.state().actions["d"].status == "FAILED")
+    for kind, message in (
+        ("visualization", reports.visualization(rig.v, version, 3)), ("factsheet", reports.factsheet(rig.v, version)),
+        *(("connection", reports.connection(version, s)) for s in ("ONLINE", "OFFLINE", "broken")),
+    ):  # fmt: skip
+        codec.encode(kind, rig.identity.header(0, 1e9) | message, version)
+    rig.v.set_mode("TEACHIN")
+    assert rig.state().operating_mode == ("TEACHIN" if version == "2.1.0" else "TEACH_IN")
+
+
+def test_backwards_on_an_edge():
+    rig = Rig(pose=(-5.0, 0.0, math.pi))
+    rig.v.on_order(order(STRAIGHT, edge={"orientation": math.pi}))
+    rig.until(lambda: not rig.v.book.active)
+    assert min(rig.speeds) < -0.3 and max(rig.speeds) == 0.0
+    assert rig.unit.plant.pose()[0] == pytest.approx(-3.0, abs=0.05)
