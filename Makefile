@@ -62,7 +62,7 @@ doctor:
 	@if [ -x $(VENV)/bin/steadyhand ]; then $(VENV)/bin/steadyhand doctor; else $(PYTHON) cli/steadyhand_cli/doctor.py; fi
 
 # Stamps: a second run compares file times and starts.
-setup: $(VENV)/.packages $(VENV)/.interfaces $(VENV)/.project $(TRITON_VENV)/.ready
+setup: $(VENV)/.packages $(VENV)/.interfaces $(VENV)/.project $(VENV)/.broker $(TRITON_VENV)/.ready
 
 $(VENV)/bin/python:
 	@echo "setting up: environment"
@@ -85,6 +85,11 @@ $(VENV)/.interfaces: $(INTERFACE_FILES) $(VENV)/.packages
 
 $(VENV)/.project: setup.py package.xml ros2_ws/src/steadyhand_ros/setup.py $(VENV)/.packages
 	@$(PY) -m pip install $(PIP_QUIET) --no-deps --no-build-isolation -e . -e ros2_ws/src/steadyhand_ros
+	@touch $@
+
+# mosquitto for the tests of the AGV, unless it is installed; without it those tests are skipped, by name.
+$(VENV)/.broker: setup/broker.sh | $(VENV)/bin/python
+	@setup/broker.sh $(VENV)/broker
 	@touch $@
 
 $(TRITON_VENV)/.ready: requirements/triton.txt

@@ -93,7 +93,7 @@ def read_state(message: Mapping[str, Any], version: str) -> VehicleState:
     power = message["batteryState" if version == "2.1.0" else "powerSupply"]
     safety = message["safetyState"]
     result = "resultDescription" if version == "2.1.0" else "actionResult"
-    listed = [*message["actionStates"], *message.get("instantActionStates", ()), *message.get("zoneActionStates", ())]
+    listed = [*message["actionStates"], *message.get("instantActionStates", ())]
     return VehicleState(
         order_id=message["orderId"],
         order_update_id=message["orderUpdateId"],

@@ -59,7 +59,8 @@ class Bench(abc.ABC):
     def drive(self, seconds):
         """Command motion until it moves, then for so long."""
         command = self.command()
-        assert self.agv.go(command, self.now_s) == ""
+        refused = self.agv.go(command, self.now_s)
+        assert not refused, refused
 
         def again():
             if self.agv.kind is AgvKind.VELOCITY:

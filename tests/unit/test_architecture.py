@@ -92,6 +92,7 @@ WALL_CLOCK = {
     "teleop_node.py": "age of a stamped jog command: wrong while a clock is set, then refused; the arm rests in 100 ms",
     "report_writer.py": "name of a report",
     "recording.py": "name of a file",
+    "agv.py": "stamp of a message",
     "tls.py": "dates of certificates; OpenSSL judges them by the same clock",
 }
 WALL_CALLS = {
