@@ -70,19 +70,14 @@ def upload(generation):
 
 
 # What the script can call and the emulated controller does not offer: refused when called, with its line.
-NOT_EMULATED = {"enable_external_ft_sensor", "end_teach_mode", "force_mode", "servoc", "teach_mode"}
-NOT_EMULATED_E_SERIES = NOT_EMULATED | {
-    "end_freedrive_mode", "freedrive_mode", "ft_rtde_input_enable", "get_freedrive_status",
-    "get_target_payload_inertia", "get_target_waypoint", "tool_contact",
-}  # fmt: skip
+NOT_EMULATED = {"force_mode"}
 
 
 def test_the_whole_script_is_parsed_and_calls_only_listed_functions(upload):
     source = upload.sources[0]
     assert len(source.splitlines()) > 1000
     offered = set(upload.controller.builtins.table()) | Machine.language_names()
-    wanted = NOT_EMULATED_E_SERIES if upload.controller.config.is_e_series else NOT_EMULATED
-    assert called_names(source) - offered == wanted
+    assert called_names(source) - offered == NOT_EMULATED
 
 
 def test_what_it_cannot_run_is_refused_with_its_line_when_called(upload):

@@ -91,7 +91,8 @@ def test_a_protective_stop_as_the_witness_sees_it(robot, receive):
     assert receive.getSafetyMode() == 3
     dashboard = DashboardClient(robot.host, timeout_s=5.0)
     assert dashboard.call("safetymode") == "Safetymode: PROTECTIVE_STOP"
-    assert dashboard.call("unlock protective stop") == "Protective stop releasing"
+    assert dashboard.call("unlock protective stop").startswith("Cannot unlock protective stop until 5s")
+    wait_for(lambda: dashboard.call("unlock protective stop") == "Protective stop releasing", 8.0)
     wait_for(lambda: not receive.isProtectiveStopped())
     dashboard.close()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from steadyhand.errors import ProtocolError
 from steadyhand_firmware_bridge.rtde_wire import KNOWN_TYPES, Framer, Recipe, package, parse_setup_reply
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
-from steadyhand_sim.ur_controller.dashboard_server import Dashboard
+from steadyhand_sim.ur_controller.dashboard_commands import Dashboard
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.rtde_server import RtdeServer
 from steadyhand_sim.ur_controller.script_server import ScriptFramer

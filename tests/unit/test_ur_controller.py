@@ -42,6 +42,7 @@ HEARTBEAT = """def beat():
   halt
 end
 """
+from steadyhand_sim.urscript import Pose
 
 
 @pytest.fixture
@@ -368,7 +369,7 @@ def test_inverse_kinematics_says_where_there_is_none(robot):
     here = functions["get_actual_tcp_pose"]()
     assert functions["get_inverse_kin_has_solution"](here) and functions["is_within_safety_limits"](here)
     assert functions["get_inverse_kin"](here) == pytest.approx(robot.measured.q_rad.tolist(), abs=1e-4)
-    far = [2.0, *here[1:]]
+    far = Pose([2.0, *here[1:]])
     assert not functions["get_inverse_kin_has_solution"](far) and not functions["is_within_safety_limits"](far)
     with pytest.raises(ValueError, match="no inverse kinematics solution"):
         functions["get_inverse_kin"](far)

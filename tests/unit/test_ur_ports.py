@@ -7,6 +7,7 @@ import pytest
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 from steadyhand_sim.ur_controller.controller import ControllerConfig
+from steadyhand_sim.ur_controller.dashboard_commands import TOO_EARLY
 from steadyhand_sim.ur_controller.modes import RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.net import MAX_CLIENTS, MAX_OUTGOING, Net
 from steadyhand_sim.ur_controller.script_server import MAX_PROGRAM, ScriptFramer
@@ -231,11 +232,13 @@ def dashboard(bench, *lines):
 def test_dashboard_cb3(bench):
     bench.controller.start_program("def prog():\n  while True:\n    sync()\n  end\nend\n")
     assert dashboard(bench, "PolyscopeVersion", "robotmode", "safetymode", "programState", "running") == [
-        "3.15.8.106339 (Jan 31 2022)", "Robotmode: RUNNING", "Safetymode: NORMAL", "PLAYING prog",
+        "URSoftware 3.15.8.106339 (Jun 20 2022)", "Robotmode: RUNNING", "Safetymode: NORMAL", "PLAYING prog",
         "Program running: true",
     ]  # fmt: skip
     bench.controller.protective_stop()
     bench.cycle(5)
+    assert dashboard(bench, "unlock protective stop") == [TOO_EARLY]
+    bench.cycle(625)  # 5 s
     assert dashboard(bench, "safetymode", "programState", "play", "unlock protective stop", "stop", "programState") == [
         "Safetymode: PROTECTIVE_STOP", "PAUSED prog", "Failed to execute: play", "Protective stop releasing", "Stopped",
         "STOPPED prog",

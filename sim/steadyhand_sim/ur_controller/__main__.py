@@ -6,6 +6,7 @@ Its standard input is the pendant: a line names a method of the controller (`pro
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -20,6 +21,8 @@ PENDANT = (
     "protective_stop", "unlock_protective_stop", "safeguard_stop", "release_safeguard", "emergency_stop",
     "release_emergency_stop", "power_on", "power_off", "brake_release", "pause_program", "play_program", "stop_program",
     "reduced_mode", "normal_mode", "local_control", "remote_control_on", "press_freedrive", "release_freedrive",
+    "press_play", "recovery_mode", "leave_recovery", "violation", "fault", "restart_safety",
+    "automatic_safeguard_stop", "three_position_stop",
 )  # fmt: skip
 
 
@@ -47,17 +50,37 @@ class Pendant:
         if command in PENDANT:
             return {"command": command, "result": getattr(controller, command)()}
         if command != "state":
-            return {"command": command, "error": f"give state or one of {', '.join(PENDANT)}"}
+            return {"command": command, **self._at_the_plant(*command.split())}
         return {
             "cycle": controller.cycle,
             "robot_mode": controller.robot_mode.name,
             "safety_mode": controller.safety_mode.name,
             "runtime_state": controller.runtime_state.name,
+            "freedrive": controller.freedrive,
+            "popup": controller.popup,
+            "payload_kg": controller.payload_kg,
+            "gravity_m_s2": controller.gravity_m_s2,
+            "loaded": controller.loaded_program,
             "program": controller.program_name,
             "counters": controller.counters | self._server.net.counters,
             "overruns": self._server.overruns,
             "messages": [text for _, text in controller.messages],
         }
+
+    def _at_the_plant(self, name: str = "", *values: str) -> dict:
+        """`touch FX FY FZ` presses against the tool (N, `base`); `digital_input N 0|1` sets an input."""
+        plant = self._server.controller.plant
+        try:
+            if name == "touch":
+                plant.tcp_force_n[:3] = [float(v) for v in values]
+                return {"result": None}
+            if name == "digital_input":
+                bit, on = int(values[0]), int(values[1])
+                plant.digital_inputs = plant.digital_inputs & ~(1 << bit) | bool(on) << bit
+                return {"result": None}
+        except (ValueError, IndexError) as error:
+            return {"error": f"{name}: {error}"}
+        return {"error": f"give state, touch FX FY FZ, digital_input N 0|1 or one of {', '.join(PENDANT)}"}
 
 
 def _plant(text: str) -> KinematicPlant:
@@ -72,15 +95,25 @@ def _plant(text: str) -> KinematicPlant:
     return KinematicPlant(q_rad)
 
 
+def _version(text: str, config: ControllerConfig) -> tuple[int, ...]:
+    words = text.split(".") if text else [str(n) for n in config.version]
+    if len(words) != 4 or not all(word.isdecimal() for word in words):
+        raise ConfigError(f"--version {text!r}: give four numbers with points between them")
+    return tuple(int(word) for word in words)
+
+
 def main() -> int:
     """Parse arguments and serve."""
     parser = argparse.ArgumentParser(prog="ur_controller", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--q", default="", help="six joint angles at the start, rad, comma-separated (default: home)")
     parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
+    parser.add_argument("--model", default="UR5", help="what the dashboard says it is")
+    parser.add_argument("--version", default="", help="MAJOR.MINOR.FIX.BUILD in place of the generation's own")
     arguments = parser.parse_args()
     config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()
     try:
+        config = dataclasses.replace(config, model=arguments.model, version=_version(arguments.version, config))
         server = ControllerServer(URController(_plant(arguments.q), config), arguments.host)
     except SteadyhandError as error:
         print(error, file=sys.stderr)

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steadyhand import ur5
 from steadyhand.errors import KinematicsError
 from steadyhand_sim.ur_controller import frames
-from steadyhand_sim.ur_controller.builtins_io import IoBuiltins, finite
-from steadyhand_sim.ur_controller.motion import Brake, JointMove, Motion, Servo, Speed, as_joints
+from steadyhand_sim.ur_controller.builtins_io import IoBuiltins, three
+from steadyhand_sim.ur_controller.builtins_tool import ESeriesToolBuiltins, ToolBuiltins
+from steadyhand_sim.ur_controller.motion import Brake, JointMove, Motion, Servo, Setpoint, Speed, as_joints
+from steadyhand_sim.ur_controller.motion_blend import Blended, LinearServo, follow_on, require_blend
 from steadyhand_sim.ur_controller.motion_linear import LinearMove, LinearSpeed, stop_linear
 from steadyhand_sim.urscript import Pose, Wait
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MotionBuiltins:
-    """movej, movel, servoj, speedj, speedl, stopj, stopl."""
+    """movej, movel, movep, servoj, servoc, speedj, speedl, stopj, stopl."""
 
     def __init__(self, controller: URController):
         self._c = controller
@@ -31,6 +34,22 @@ class MotionBuiltins:
     def _until_done(self, motion: Motion) -> Wait:
         self._c.command(motion)
         return Wait(lambda: not self._c.commanded(motion))
+
+    def _move(self, make: Callable[[Setpoint], JointMove | LinearMove]) -> Wait:
+        """Start a move, over the corner of the one under way if that may be left now; wait until it may be left."""
+        c = self._c
+        before, now = c.motion, c.target
+        try:
+            corner = follow_on(now, before, c.tcp)
+        except KinematicsError as error:
+            raise ValueError(f"no inverse kinematics solution at the corner: {error}") from error
+        motion: Motion = make(now if corner is None else Setpoint.at_rest(corner))
+        if corner is not None:
+            motion = Blended(before, now, motion, corner)
+        c.command(motion)
+        blends = motion.blend_m > 0.0
+        return Wait(lambda: not c.commanded(motion) or (blends and motion is c.motion and motion.may_blend(
+            c.target, c.tcp)))
 
     def _for(self, time_s: float, also: Callable[[], bool] = lambda: False) -> Wait:
         """Wait for a whole number of cycles, at least one."""
@@ -43,16 +62,32 @@ class MotionBuiltins:
             return _inverse(np.array(q), self._c.target.q_rad, self._c.tcp)
         return as_joints("q", q)
 
+    def _pose(self, pose: Any) -> np.ndarray:
+        """A pose as it is, a list of joints through forward kinematics."""
+        return np.array(pose if isinstance(pose, Pose) else frames.forward(as_joints("pose", pose), self._c.tcp))
+
     def movej(self, q: Any, a: float = 1.4, v: float = 1.05, t: float = 0.0, r: float = 0.0) -> Wait:
-        """Linear in joint space, to rest at the goal."""
-        self._no_blend(r)
-        return self._until_done(JointMove(self._c.target, self._joints(q), a, v, float(t)))
+        """Linear in joint space; to rest at the goal, or past it within `r`."""
+        goal, blend = self._joints(q), require_blend(r)
+        return self._move(lambda start: JointMove(start, goal, a, v, float(t), blend))
 
     def movel(self, pose: Any, a: float = 1.2, v: float = 0.25, t: float = 0.0, r: float = 0.0) -> Wait:
-        """Linear in tool space, to rest at the goal."""
-        self._no_blend(r)
-        goal = pose if isinstance(pose, Pose) else frames.forward(as_joints("pose", pose), self._c.tcp)
-        return self._until_done(LinearMove(self._c.target, np.array(goal), a, v, float(t), self._c.tcp))
+        """Linear in tool space; to rest at the goal, or past it within `r`."""
+        goal, blend = self._pose(pose), require_blend(r)
+        return self._move(lambda start: LinearMove(start, goal, a, v, float(t), self._c.tcp, blend))
+
+    def movep(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0.0) -> Wait:
+        """Process move: as movel; the corners are not held to constant tool speed here."""
+        return self.movel(pose, a, v, 0.0, r)
+
+    def servoc(self, pose: Any, a: float = 1.2, v: float = 0.25, r: float = 0.0) -> Wait:
+        """Follow a pose in tool space from now on; returns in the next cycle."""
+        goal, motion = self._pose(pose), self._c.motion
+        if isinstance(motion, LinearServo):
+            motion.update(goal, a, v, r)
+        else:
+            self._c.command(LinearServo(goal, a, v, r, self._c.tcp))
+        return self._for(0.0)
 
     def servoj(
         self, q: Any, a: float = 0, v: float = 0, t: float = 0.002, lookahead_time: float = 0.1, gain: float = 300
@@ -83,11 +118,6 @@ class MotionBuiltins:
     def stopl(self, a: float = 20.0, aRot: float = 0.0) -> Wait:  # noqa: N803
         """Tool to rest at `a`."""
         return self._until_done(stop_linear(self._c.target, a, self._c.tcp))
-
-    @staticmethod
-    def _no_blend(r: float) -> None:
-        if r != 0:
-            raise ValueError(f"blend radius r = {r:g}: blending is not emulated")
 
 
 class StateBuiltins:
@@ -138,7 +168,7 @@ class StateBuiltins:
 
     def get_tcp_force(self) -> list:
         """N, N m, in `base`."""
-        return self._c.measured.tcp_force_n.tolist()
+        return self._c.tcp_force_n.tolist()
 
     def get_joint_torques(self) -> list:
         """Not modelled: zeros."""
@@ -153,8 +183,11 @@ class StateBuiltins:
         return not self._c.target.moving and bool(np.abs(self._c.measured.qd_rad_s).max() < 1e-3)
 
     def is_within_safety_limits(self, pose: Any) -> bool:
-        """Whether the pose can be reached; safety planes are not modelled."""
-        return self.get_inverse_kin_has_solution(pose)
+        """Whether the pose can be reached, or the joints are in range; safety planes are not modelled."""
+        if isinstance(pose, Pose):
+            return self.get_inverse_kin_has_solution(pose)
+        q = as_joints("q", pose)
+        return bool(((q >= ur5.Q_MIN_RAD) & (q <= ur5.Q_MAX_RAD)).all())
 
     def get_forward_kin(self, q: Any = None, tcp: Any = None) -> Pose:
         """Of the given or the present joints."""
@@ -202,11 +235,7 @@ class StateBuiltins:
 
     def set_payload(self, m: float, cog: Any = None) -> None:
         """kg; shown to clients, without effect on the motion here."""
-        if not 0.0 <= m <= 10.0:
-            raise ValueError(f"payload {m!r} kg is outside 0..10")
-        self._c.payload_kg = float(m)
-        if cog is not None:
-            self.set_payload_cog(cog)
+        self._c.set_payload(m, cog)
 
     def set_payload_mass(self, m: float) -> None:
         """kg"""
@@ -214,11 +243,7 @@ class StateBuiltins:
 
     def set_payload_cog(self, CoG: Any) -> None:  # noqa: N803
         """m, in the flange."""
-        self._c.payload_cog_m = _three("CoG", CoG)
-
-    def set_target_payload(self, m: float, cog: Any, inertia: Any = None, transition_time: float = 0.0) -> None:
-        """As set_payload; inertia is not modelled."""
-        self.set_payload(m, cog)
+        self._c.payload_cog_m = three("CoG", CoG)
 
     def get_target_payload(self) -> float:
         """kg"""
@@ -230,7 +255,7 @@ class StateBuiltins:
 
     def set_gravity(self, d: Any) -> None:
         """m/s2, kept and without effect."""
-        self._c.gravity_m_s2 = _three("d", d)
+        self._c.gravity_m_s2 = three("d", d)
 
     def protective_stop(self) -> None:
         """Ask for a protective stop."""
@@ -251,10 +276,8 @@ class Builtins:
     def __init__(self, controller: URController):
         self._motion = _public(MotionBuiltins(controller))
         self._rest = _public(StateBuiltins(controller)) | _public(IoBuiltins(controller))
-        # called by the stock control script at its start and on a stop; force mode itself is not emulated
-        self._rest |= {"zero_ftsensor": _nothing, "end_force_mode": _nothing, "force_mode_set_damping": _force_damping}
-        if controller.config.is_e_series:  # script manual of PolyScope 5; CB3 has no such function
-            self._rest["force_mode_set_gain_scaling"] = _force_gain
+        tool = ESeriesToolBuiltins if controller.config.is_e_series else ToolBuiltins
+        self._rest |= _public(tool(controller))
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Name -> function, for a main program."""
@@ -269,31 +292,9 @@ def _public(owner: object) -> dict[str, Callable[..., Any]]:
     return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
 
 
-def _three(name: str, value: Any) -> tuple[float, float, float]:
-    """Three finite numbers; raises ValueError naming the argument."""
-    x, y, z = (finite(name, v) for v in value)
-    return x, y, z
-
-
 def _inverse(pose: np.ndarray, q_near_rad: np.ndarray, tcp: np.ndarray) -> np.ndarray:
     """Inverse kinematics; without a solution the program fails, as on the robot."""
     try:
         return frames.inverse(pose, q_near_rad, tcp)
     except KinematicsError as error:
         raise ValueError(f"no inverse kinematics solution: {error}") from error
-
-
-def _nothing() -> None:
-    """zero_ftsensor: no force sensor is modelled. end_force_mode: there is never one to end."""
-
-
-def _force_damping(damping: float) -> None:
-    """force_mode_set_damping: checked, without effect."""
-    if not 0.0 <= damping <= 1.0:
-        raise ValueError(f"damping {damping!r} is outside 0..1")
-
-
-def _force_gain(scaling: float) -> None:
-    """force_mode_set_gain_scaling: checked, without effect."""
-    if not 0.0 <= scaling <= 2.0:
-        raise ValueError(f"scaling {scaling!r} is outside 0..2")

@@ -95,6 +95,38 @@ class IoBuiltins:
         """0..1 of the range."""
         self._c.set_analog_output(checked_index(n, 2), finite("f", f))
 
+    def set_analog_outputdomain(self, port: int, domain: int) -> None:
+        """0: current, 1: voltage."""
+        if domain not in (0, 1) or isinstance(domain, bool):
+            raise ValueError(f"domain = {domain!r} is neither 0 (current) nor 1 (voltage)")
+        self._c.analog_domains[checked_index(port, 2)] = domain
+
+    def get_standard_analog_out(self, n: int) -> float:
+        """0..1 of the range."""
+        return self._c.analog_outputs[checked_index(n, 2)]
+
+    def get_configurable_digital_out(self, n: int) -> bool:
+        """Configurable outputs 0-7."""
+        return bool(self._c.digital_outputs >> 8 + checked_index(n, 8) & 1)
+
+    def get_configurable_digital_in(self, n: int) -> bool:
+        """Configurable inputs 0-7."""
+        return bool(self._c.measured.digital_inputs >> 8 + checked_index(n, 8) & 1)
+
+    def get_tool_digital_out(self, n: int) -> bool:
+        """Tool outputs 0-1."""
+        return bool(self._c.digital_outputs >> 16 + checked_index(n, 2) & 1)
+
+    def get_tool_digital_in(self, n: int) -> bool:
+        """Tool inputs 0-1."""
+        return bool(self._c.measured.digital_inputs >> 16 + checked_index(n, 2) & 1)
+
+    def set_tool_voltage(self, voltage: int) -> None:
+        """0, 12 or 24 V at the tool's connector."""
+        if voltage not in (0, 12, 24) or isinstance(voltage, bool):
+            raise ValueError(f"voltage = {voltage!r} is none of 0, 12, 24")
+        self._c.tool_voltage_v = int(voltage)
+
     def _set_digital(self, bit: int, value: Any) -> None:
         self._c.set_digital_outputs(1 << bit, int(_boolean(value)) << bit)
 
@@ -104,6 +136,12 @@ def finite(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError(f"{name} = {value!r} is not a finite number")
     return float(value)
+
+
+def three(name: str, value: Any) -> tuple[float, float, float]:
+    """Three finite numbers; raises ValueError naming the argument."""
+    x, y, z = (finite(name, v) for v in value)
+    return x, y, z
 
 
 def _boolean(value: Any) -> bool:

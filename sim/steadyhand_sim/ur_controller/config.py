@@ -7,6 +7,18 @@ from dataclasses import dataclass
 from steadyhand import ur5
 from steadyhand.errors import ConfigError
 
+# A program somebody left on the controller: swings the last joint for ever, as whoever presses play would see.
+WAVE = """def wave():
+  while True:
+    q = get_target_joint_positions()
+    q[5] = q[5] + 0.2
+    movej(q, a=1.0, v=0.5)
+    q[5] = q[5] - 0.2
+    movej(q, a=1.0, v=0.5)
+  end
+end
+"""
+
 
 @dataclass(frozen=True)
 class ControllerConfig:
@@ -19,19 +31,23 @@ class ControllerConfig:
     safety_stop_rad_s2: float = 15.0  # controlled stop of category 1 and 2; below the motors' own 19-34 (NTNU 2013)
     joint_speed_limit_rad_s: float = 3.34  # 191 deg/s: safety limit of the UR5's most restricted preset
     deviation_limit_rad: float = 0.15  # measured against target: protective stop ("position deviates from path")
+    contact_n: float = 10.0  # tool_contact reports a contact from here on; the vendor publishes no figure
     power_on_s: float = 0.4  # simulated; the real one takes seconds
     brake_release_s: float = 0.4
+    unlock_delay_s: float = 5.0  # dashboard manual: a protective stop is not unlocked before
     serial_number: str = "20155300001"
+    model: str = "UR5"
+    programs: tuple[tuple[str, str], ...] = (("wave.urp", WAVE),)  # files on the controller: name, text
 
     def __post_init__(self) -> None:
         if not 10.0 <= self.control_hz <= 1000.0:
             raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
         if len(self.tcp) != 6 or not all(math.isfinite(x) for x in self.tcp):
             raise ConfigError(f"ControllerConfig.tcp={self.tcp}: give six finite numbers")
-        for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad"):
+        for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad", "contact_n"):
             if not getattr(self, name) > 0.0:
                 raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
-        for name in ("power_on_s", "brake_release_s"):
+        for name in ("power_on_s", "brake_release_s", "unlock_delay_s"):
             if not 0.0 <= getattr(self, name) <= 60.0:
                 raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give 0 to 60 s")
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from steadyhand.errors import SteadyhandError
-from steadyhand_sim.ur_controller import modes
+from steadyhand_sim.ur_controller import frames, modes
+from steadyhand_sim.ur_controller.builtins_io import three
 from steadyhand_sim.ur_controller.config import ControllerConfig
 from steadyhand_sim.ur_controller.derived import Tool
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
@@ -56,12 +57,20 @@ class URController(PendantMixin):
         self.runtime_state = RuntimeState.STOPPED
         self.remote_control = True  # e-Series; CB3 has no such switch
         self.freedrive_pressed = False
+        self.freedrive = False  # by the program: teach_mode, freedrive_mode
+        self.shut_down = False
+        self.loaded_program = ""
         self.inputs, self.outputs = Bank(), Bank()
         self.digital_outputs = 0
-        self.analog_outputs = [0.0, 0.0]
+        self.analog_outputs = [0.0, 0.0]  # fraction of the range
+        self.analog_domains = [0, 0]  # 0 current, 1 voltage
+        self.tool_voltage_v = 0
         self.speed_slider = self.speed_scaling = 1.0
         self.payload_kg, self.payload_cog_m = 0.0, (0.0, 0.0, 0.0)
+        self.payload_inertia = (0.0,) * 6
         self.gravity_m_s2 = (0.0, 0.0, 9.82)
+        self.external_force_n: tuple[float, ...] = (0.0,) * 6  # input external_force_torque
+        self.external_sensor = False  # use it in place of the robot's own estimate
         self.tcp = np.array(config.tcp, dtype=float)
         self.measured = plant.state()
         self.target = Setpoint.at_rest(self.measured.q_rad)
@@ -77,6 +86,9 @@ class URController(PendantMixin):
         self._watchdogs: dict[str, tuple[float, str]] = {}  # input field -> period, action
         self._input_times: dict[str, float] = {}
         self._history: deque[list[float]] = deque(maxlen=64)
+        self._forces: deque[np.ndarray] = deque(maxlen=64)
+        self._protective_s = -math.inf
+        self.on_script_event: Callable[[str, int, str], None] = lambda kind, line, text: None  # "error" or "message"
         self.builtins = Builtins(self)
         self._tool = Tool(self.target, self.measured, self.tcp)
 
@@ -103,12 +115,13 @@ class URController(PendantMixin):
         else:
             self._supervise()
         self._history.appendleft(self.measured.q_rad.tolist())
+        self._forces.appendleft(self.tcp_force_n)
         self._tool = Tool(self.target, self.measured, self.tcp)
 
     def _power(self) -> None:
         if self._power_timer is not None and self.time_s >= self._power_timer[0]:
             self.robot_mode, self._power_timer = self._power_timer[1], None
-        if self.safety_mode in modes.EMERGENCY and not self.target.moving:
+        if self.safety_mode in modes.POWERLESS and not self.target.moving:
             self.robot_mode, self._power_timer = RobotMode.POWER_OFF, None  # category 1: power off once at rest
 
     def _check_watchdogs(self) -> None:
@@ -137,6 +150,7 @@ class URController(PendantMixin):
             if self.program.error is not None:
                 self.counters["program_errors"] += 1
                 self.log(f"program {self.program_name}: {self.program.error}")
+                self.on_script_event("error", self.program.error.line, self.program.error.reason)
             self._end_program()
 
     def _move(self, dt_s: float) -> None:
@@ -186,10 +200,31 @@ class URController(PendantMixin):
             return self.measured.q_rad.tolist()
         return list(self._history[min(steps, len(self._history) - 1)])
 
+    @property
+    def tcp_force_n(self) -> np.ndarray:
+        """(6,) N, N m at the TCP in `base`: the plant's, or an external sensor's when a program has enabled it."""
+        return np.array(self.external_force_n) if self.external_sensor else self.measured.tcp_force_n
+
+    def contact_steps(self, direction: np.ndarray) -> int:
+        """For how many cycles the tool has been pressed against `direction` (3,); against any when it is zero."""
+        size = float(np.linalg.norm(direction))
+        steps = 0
+        for force in self._forces:
+            pressed = float(np.linalg.norm(force[:3])) if size == 0.0 else float(-force[:3] @ direction / size)
+            if pressed < self.config.contact_n:
+                break
+            steps += 1
+        return steps
+
     # ---- what programs and clients do --------------------------------------------------------------------------
 
     def command(self, motion: Motion) -> Motion:
-        """Make `motion` the one under way; while a stop acts it waits for the program to be resumed."""
+        """Make `motion` the one under way; while a stop acts it waits for the program to be resumed.
+
+        Raises ValueError in freedrive.
+        """
+        if self.freedrive:
+            raise ValueError("the arm is in freedrive: end it before a motion")
         if self.runtime_state is RuntimeState.PLAYING:
             self.motion, self._interrupted = motion, None
         else:
@@ -204,6 +239,30 @@ class URController(PendantMixin):
         """TCP in the flange."""
         self.tcp = tcp
         self._tool = Tool(self.target, self.measured, self.tcp)
+
+    def set_payload(self, mass_kg: float, cog_m: Any = None) -> None:
+        """kg and, when given, m in the flange. Raises ValueError outside 0..10 kg."""
+        if not 0.0 <= mass_kg <= 10.0:
+            raise ValueError(f"payload {mass_kg!r} kg is outside 0..10")
+        if cog_m is not None:
+            self.payload_cog_m = three("cog", cog_m)
+        self.payload_kg = float(mass_kg)
+
+    def begin_freedrive(self) -> None:
+        """A program lets go of the arm; raises ValueError while it moves."""
+        if self.target.moving:
+            raise ValueError("freedrive while the arm moves")
+        self.motion, self.freedrive = Hold(), True
+
+    def waypoint(self) -> np.ndarray:
+        """(6,) pose in `base` at which the motion under way ends; the target's when none has an end."""
+        goal = getattr(self.motion, "goal_q_rad", None)
+        return self.tool.target_pose if goal is None else frames.forward(goal(self.target), self.tcp)
+
+    def analog_output(self, index: int) -> float:
+        """V or A, by the output's domain (RTDE guide): 0..10 V or 4..20 mA."""
+        fraction = self.analog_outputs[index]
+        return 10.0 * fraction if self.analog_domains[index] else 0.004 + 0.016 * fraction
 
     def set_digital_outputs(self, mask: int, values: int) -> None:
         """Change the masked bits of the digital outputs."""
@@ -239,6 +298,10 @@ class URController(PendantMixin):
         self.messages.append((self.time_s, text[:1000]))
         self.message_count += 1
 
+    def _message(self, text: str) -> None:
+        self.log(text)
+        self.on_script_event("message", 0, text)
+
     def start_program(self, source: str) -> bool:
         """Run an uploaded program in place of the one there is. False, with the reason in the log, when refused."""
         reason = self._why_no_program()
@@ -246,10 +309,11 @@ class URController(PendantMixin):
         if not reason:
             try:
                 program = self._program_factory(
-                    source, self.builtins.table(), self.config.steptime_s, self.log
+                    source, self.builtins.table(), self.config.steptime_s, self._message
                 )
             except SteadyhandError as error:
                 reason = str(error)
+                self.on_script_event("error", getattr(error, "line", 0), getattr(error, "reason", reason))
         if reason:
             self.counters["programs_refused"] += 1
             self.log(f"program refused: {reason}")
@@ -289,7 +353,7 @@ class URController(PendantMixin):
 
     def _end_program(self) -> None:
         """The program is over: brake if moving."""
-        self.program = None
+        self.program, self.freedrive = None, False
         self._interrupted = None
         self._watchdogs.clear()
         if not isinstance(self.motion, Brake) or self.motion.done:

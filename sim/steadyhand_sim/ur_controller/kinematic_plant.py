@@ -39,6 +39,8 @@ class KinematicPlant:
         self.q_rad = np.array(q_rad, dtype=float)
         self.qd_rad_s = np.zeros(ur5.DOF)
         self.offset_rad = np.zeros(ur5.DOF)
+        self.tcp_force_n = np.zeros(ur5.DOF)  # somebody presses against the tool
+        self.digital_inputs = 0
         self.width_m = cell.GRIPPER_OPEN_M
         self._delayed: deque = deque()
         self._wn, self._zeta = np.array(motor.wn_rad_s), np.array(motor.zeta)
@@ -51,6 +53,7 @@ class KinematicPlant:
         return PlantState(
             self.q_rad + self.offset_rad, self.qd_rad_s.copy(), 0.2 * self._qdd,
             (VOLTAGE_FULL_SCALE_V * self.width_m / WIDTH_FULL_SCALE_M, 0.0),
+            self.digital_inputs, self.tcp_force_n.copy(),
         )  # fmt: skip
 
     def step(self, command: PlantCommand, dt_s: float) -> PlantState:

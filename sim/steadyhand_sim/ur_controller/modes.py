@@ -34,6 +34,13 @@ class SafetyMode(enum.IntEnum):
     ROBOT_EMERGENCY_STOP = 7
     VIOLATION = 8
     FAULT = 9
+    AUTOMATIC_MODE_SAFEGUARD_STOP = 10  # safety_status only, e-Series
+    SYSTEM_THREE_POSITION_ENABLING_STOP = 11
+
+    @property
+    def legacy(self) -> SafetyMode:
+        """As safety_mode shows it, which has no number above 9."""
+        return SafetyMode.SAFEGUARD_STOP if self > SafetyMode.FAULT else self
 
 
 class RuntimeState(enum.IntEnum):
@@ -57,6 +64,12 @@ class JointMode(enum.IntEnum):
 
 MOTION_ALLOWED = frozenset((SafetyMode.NORMAL, SafetyMode.REDUCED))
 EMERGENCY = frozenset((SafetyMode.SYSTEM_EMERGENCY_STOP, SafetyMode.ROBOT_EMERGENCY_STOP))
+BROKEN = frozenset((SafetyMode.VIOLATION, SafetyMode.FAULT))  # left by a restart of the safety system only
+POWERLESS = EMERGENCY | BROKEN  # the power goes off once at rest
+SAFEGUARD = frozenset((
+    SafetyMode.SAFEGUARD_STOP, SafetyMode.AUTOMATIC_MODE_SAFEGUARD_STOP,
+    SafetyMode.SYSTEM_THREE_POSITION_ENABLING_STOP,
+))  # fmt: skip
 
 _STOPPED_DUE_TO_SAFETY = 1 << 10
 _EMERGENCY_STOPPED = 1 << 7
@@ -70,6 +83,8 @@ _SAFETY_BITS = {
     SafetyMode.ROBOT_EMERGENCY_STOP: 1 << 6 | _EMERGENCY_STOPPED | _STOPPED_DUE_TO_SAFETY,
     SafetyMode.VIOLATION: 1 << 8 | _STOPPED_DUE_TO_SAFETY,
     SafetyMode.FAULT: 1 << 9 | _STOPPED_DUE_TO_SAFETY,
+    SafetyMode.AUTOMATIC_MODE_SAFEGUARD_STOP: 1 << 4 | _STOPPED_DUE_TO_SAFETY,
+    SafetyMode.SYSTEM_THREE_POSITION_ENABLING_STOP: 1 << 4 | _STOPPED_DUE_TO_SAFETY,
 }
 
 

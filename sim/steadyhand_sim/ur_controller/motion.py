@@ -14,6 +14,7 @@ import numpy as np
 import ruckig
 
 from steadyhand import ur5
+from steadyhand_sim.ur_controller import frames
 
 SERVO_ACCELERATION_LIMIT_RAD_S2 = 40.0  # assumed: the manual gives none; bounds the answer to a step of the target
 _AT_REST_RAD_S = 1e-9
@@ -177,10 +178,15 @@ class Servo:
 
 
 class JointMove:
-    """movej: trapezoid of the leading axis at (`v`, `a`), the others in proportion; or the duration `t`, if not 0."""
+    """movej: trapezoid of the leading axis at (`v`, `a`), the others in proportion; or the duration `t`, if not 0.
 
-    def __init__(self, now: Setpoint, goal_q_rad: np.ndarray, a: float, v: float, t: float = 0.0):
-        self.goal = as_joints("q", goal_q_rad)
+    With `blend_m` a next move may take over within that distance of the goal, while this one brakes (`motion_blend`).
+    """
+
+    def __init__(
+        self, now: Setpoint, goal_q_rad: np.ndarray, a: float, v: float, t: float = 0.0, blend_m: float = 0.0
+    ):
+        self.goal, self.blend_m = as_joints("q", goal_q_rad), blend_m
         self._a, self._v = require_positive("a", a), require_positive("v", v)
         self._duration = 0.0 if t == 0.0 else require_positive("t", t)
         self.replan(now)
@@ -199,7 +205,16 @@ class JointMove:
         result = ruckig.Ruckig(ur5.DOF).calculate(given, self._trajectory)
         if int(result) < 0:
             raise ValueError(f"no trajectory: {result}")
-        self._t_s, self.done = 0.0, False
+        self._t_s, self.done, self._braking = 0.0, False, False
+
+    def goal_q_rad(self, now: Setpoint) -> np.ndarray:
+        """Joints at the end."""
+        return self.goal
+
+    def may_blend(self, now: Setpoint, tcp: np.ndarray) -> bool:
+        """Braking, and the tool within the blend radius of its goal."""
+        apart = frames.forward(now.q_rad, tcp)[:3] - frames.forward(self.goal, tcp)[:3]
+        return self._braking and bool(np.linalg.norm(apart) <= self.blend_m)
 
     def step(self, now: Setpoint, dt_s: float, speed_scale: float) -> Setpoint:
         """Along the trajectory, slowed in time by the speed slider."""
@@ -208,6 +223,7 @@ class JointMove:
             self.done = True
             return Setpoint.at_rest(self.goal)
         q, qd, qdd = (np.array(x) for x in self._trajectory.at_time(self._t_s))
+        self._braking = float(qd @ qdd) < 0.0
         return Setpoint(q, qd * speed_scale, qdd * speed_scale**2)
 
 

@@ -16,11 +16,13 @@ class LinearMove:
 
     Speeds are m/s of the TCP; where the rotation in rad is the greater number, rad/s. A moving arm first comes to rest,
     as by stopl at `a` (no blending). Raises KinematicsError in `step` where the line leaves the reach or meets a
-    singularity.
+    singularity. With `blend_m` a next move may take over within that distance of the goal (`motion_blend`).
     """
 
-    def __init__(self, now: Setpoint, pose: np.ndarray, a: float, v: float, t: float, tcp: np.ndarray):
-        self.goal = as_joints("pose", pose)
+    def __init__(
+        self, now: Setpoint, pose: np.ndarray, a: float, v: float, t: float, tcp: np.ndarray, blend_m: float = 0.0
+    ):
+        self.goal, self.blend_m = as_joints("pose", pose), blend_m
         self._a, self._v = require_positive("a", a), require_positive("v", v)
         self._t = 0.0 if t == 0.0 else require_positive("t", t)
         self._tcp = tcp
@@ -30,7 +32,17 @@ class LinearMove:
         """A new line from where the tool will stand when at rest."""
         self._brake = stop_linear(now, self._a, self._tcp) if now.moving else None
         self._trajectory = None
-        self.done = False
+        self.done = self._braking = False
+
+    def goal_q_rad(self, now: Setpoint) -> np.ndarray:
+        """Joints at the end, on the branch of `now`."""
+        return frames.inverse(self.goal, now.q_rad, self._tcp)
+
+    def may_blend(self, now: Setpoint, tcp: np.ndarray) -> bool:
+        """Braking at the end of the line, and the tool within the blend radius of its goal."""
+        return self._braking and bool(
+            np.linalg.norm(frames.forward(now.q_rad, self._tcp)[:3] - self.goal[:3]) <= self.blend_m
+        )
 
     def _plan(self, now: Setpoint) -> None:
         self._start = frames.transform(frames.forward(now.q_rad, self._tcp))
@@ -62,7 +74,8 @@ class LinearMove:
             q = frames.inverse(self.goal, now.q_rad, self._tcp)
             self.done = True
             return Setpoint(q, np.zeros(6), np.zeros(6))
-        travelled = self._trajectory.at_time(self._t_s)[0][0] / self._length
+        position, _, acceleration = self._trajectory.at_time(self._t_s)
+        travelled, self._braking = position[0] / self._length, acceleration[0] < 0.0
         pose = np.eye(4)
         pose[:3, 3] = self._start[:3, 3] + travelled * self._line
         turned = frames.transform(np.concatenate([np.zeros(3), travelled * self._turn]))[:3, :3]

@@ -29,11 +29,33 @@ class PendantMixin:
         self.runtime_state = RuntimeState.RESUMING
         return True
 
+    def load_program(self, name: str) -> bool:
+        """Load a file of the controller; false when there is none of this name. Ends the program before."""
+        if name not in dict(self.config.programs):
+            return False
+        self.stop_program()
+        self.loaded_program = name
+        return True
+
+    def press_play(self) -> bool:
+        """Play: go on with a paused program, else start the loaded one; false when neither can be done."""
+        if self.play_program():
+            return True
+        if self.runtime_state is not RuntimeState.STOPPED or not self.loaded_program:
+            return False
+        return self.start_program(dict(self.config.programs)[self.loaded_program])
+
     def protective_stop(self, reason: str = "requested") -> None:
         """Category 2 stop; the program is only paused and would go on when played after unlocking."""
         if self.safety_mode in modes.MOTION_ALLOWED:
             self.counters["protective_stops"] += 1
+            self._protective_s = self.time_s
             self._safety_stop(SafetyMode.PROTECTIVE_STOP, reason)
+
+    @property
+    def protective_age_s(self) -> float:
+        """Time since the newest protective stop."""
+        return self.time_s - self._protective_s
 
     def safeguard_stop(self) -> None:
         """Category 2 stop while the safeguard input is open."""
@@ -42,15 +64,56 @@ class PendantMixin:
 
     def release_safeguard(self, automatic_resume: bool = True) -> None:
         """The safeguard closes. UR5 manual: without a reset input the program resumes by itself."""
-        if self.safety_mode is SafetyMode.SAFEGUARD_STOP:
+        if self.safety_mode in modes.SAFEGUARD:
             self.safety_mode = SafetyMode.NORMAL
             if automatic_resume:
                 self.play_program()
 
+    def automatic_safeguard_stop(self) -> None:
+        """e-Series: the safeguard of automatic mode opens."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self._safety_stop(SafetyMode.AUTOMATIC_MODE_SAFEGUARD_STOP, "automatic mode safeguard input")
+
+    def three_position_stop(self) -> None:
+        """e-Series: the three-position enabling device is let go, or pressed through."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self._safety_stop(SafetyMode.SYSTEM_THREE_POSITION_ENABLING_STOP, "enabling device")
+
+    def recovery_mode(self) -> None:
+        """The arm stands outside its safety limits: programs may not move it until it is brought back by hand."""
+        if self.safety_mode in modes.MOTION_ALLOWED:
+            self._safety_stop(SafetyMode.RECOVERY, "outside the safety limits")
+
+    def leave_recovery(self) -> None:
+        """It has been brought back."""
+        if self.safety_mode is SafetyMode.RECOVERY:
+            self.safety_mode = SafetyMode.NORMAL
+
+    def violation(self) -> None:
+        """The safety system found a violation of its limits: power off until the safety system is restarted."""
+        if self.safety_mode not in modes.BROKEN:
+            self._safety_stop(SafetyMode.VIOLATION, "violation")
+
+    def fault(self) -> None:
+        """The safety system has a fault of its own."""
+        if self.safety_mode is not SafetyMode.FAULT:
+            self._safety_stop(SafetyMode.FAULT, "fault")
+
+    def restart_safety(self) -> None:
+        """Ends the program; the robot is powered off afterwards (dashboard manual)."""
+        self.power_off()
+        if self.safety_mode in modes.BROKEN:
+            self.safety_mode = SafetyMode.NORMAL
+
+    def shutdown(self) -> None:
+        """The controller is switched off: its ports close."""
+        self.power_off()
+        self.shut_down = True
+
     def emergency_stop(self, system: bool = False) -> None:
         """Category 1 stop: brakes, then power off. The program is only paused."""
         mode = SafetyMode.SYSTEM_EMERGENCY_STOP if system else SafetyMode.ROBOT_EMERGENCY_STOP
-        if self.safety_mode not in modes.EMERGENCY:
+        if self.safety_mode not in modes.POWERLESS:
             self._safety_stop(mode, "emergency stop")
 
     def release_emergency_stop(self) -> None:
@@ -72,8 +135,8 @@ class PendantMixin:
             self.safety_mode = SafetyMode.REDUCED if reduced else SafetyMode.NORMAL
 
     def power_on(self) -> bool:
-        """POWER_OFF -> IDLE after a while; false in an emergency stop."""
-        if self.safety_mode in modes.EMERGENCY:
+        """POWER_OFF -> IDLE after a while; false in an emergency stop, violation or fault."""
+        if self.safety_mode in modes.POWERLESS:
             return False
         if self.robot_mode is RobotMode.POWER_OFF:
             self.robot_mode = RobotMode.BOOTING
@@ -87,7 +150,7 @@ class PendantMixin:
 
     def brake_release(self) -> bool:
         """IDLE -> RUNNING after a while; from POWER_OFF it powers on too, as the dashboard's command does."""
-        if self.safety_mode in modes.EMERGENCY:
+        if self.safety_mode in modes.POWERLESS:
             return False
         if self.robot_mode is not RobotMode.RUNNING:
             off = self.robot_mode is RobotMode.POWER_OFF

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from steadyhand_sim.ur_controller import dashboard_server, rtde_server, script_server
 from steadyhand_sim.ur_controller.controller import URController
+from steadyhand_sim.ur_controller.dashboard_commands import Dashboard
 from steadyhand_sim.ur_controller.net import Net
 
 
@@ -32,7 +33,7 @@ class ControllerServer:
         self.overruns = 0  # cycles that began more than one period late
         self.dropped_cycles = 0
         self.rtde = rtde_server.RtdeServer(controller)
-        dashboard = dashboard_server.Dashboard(controller)
+        dashboard = Dashboard(controller)
         try:
             self.rtde_port = self.net.listen(host, ports.rtde, self.rtde.accept)
             self.dashboard_port = self.net.listen(
@@ -60,7 +61,7 @@ class ControllerServer:
         """Serve until `until()` holds, asked once a cycle. `each_cycle` runs after the packages went out."""
         period_s = self.controller.config.steptime_s
         next_s = monotonic()
-        while not until():
+        while not until() and not self.controller.shut_down:
             self.cycle()
             if each_cycle is not None:
                 each_cycle()

@@ -47,19 +47,19 @@ OUTPUTS: dict[str, tuple[str, Reader]] = {
     "joint_control_output": ("VECTOR6D", lambda c: c.measured.current_a.tolist()),
     "actual_TCP_pose": ("VECTOR6D", lambda c: c.tool.actual_pose.tolist()),
     "actual_TCP_speed": ("VECTOR6D", lambda c: c.tool.actual_speed.tolist()),
-    "actual_TCP_force": ("VECTOR6D", lambda c: c.measured.tcp_force_n.tolist()),
+    "actual_TCP_force": ("VECTOR6D", lambda c: c.tcp_force_n.tolist()),
     "target_TCP_pose": ("VECTOR6D", lambda c: c.tool.target_pose.tolist()),
     "target_TCP_speed": ("VECTOR6D", lambda c: c.tool.target_speed.tolist()),
-    "tcp_force_scalar": ("DOUBLE", lambda c: float((c.measured.tcp_force_n[:3] ** 2).sum() ** 0.5)),
+    "tcp_force_scalar": ("DOUBLE", lambda c: float((c.tcp_force_n[:3] ** 2).sum() ** 0.5)),
     "actual_digital_input_bits": ("UINT64", lambda c: c.measured.digital_inputs),
     "actual_digital_output_bits": ("UINT64", lambda c: c.digital_outputs),
     "standard_analog_input0": ("DOUBLE", lambda c: c.measured.analog_inputs_v[0]),
     "standard_analog_input1": ("DOUBLE", lambda c: c.measured.analog_inputs_v[1]),
-    "standard_analog_output0": ("DOUBLE", lambda c: c.analog_outputs[0]),
-    "standard_analog_output1": ("DOUBLE", lambda c: c.analog_outputs[1]),
+    "standard_analog_output0": ("DOUBLE", lambda c: c.analog_output(0)),
+    "standard_analog_output1": ("DOUBLE", lambda c: c.analog_output(1)),
     "robot_mode": ("INT32", lambda c: int(c.robot_mode)),
     "joint_mode": ("VECTOR6INT32", lambda c: (int(modes.joint_mode(c.robot_mode)),) * 6),
-    "safety_mode": ("INT32", lambda c: int(c.safety_mode)),
+    "safety_mode": ("INT32", lambda c: int(c.safety_mode.legacy)),
     "safety_status": ("INT32", lambda c: int(c.safety_mode)),
     "runtime_state": ("UINT32", lambda c: int(c.runtime_state)),
     "robot_status_bits": (
@@ -70,6 +70,7 @@ OUTPUTS: dict[str, tuple[str, Reader]] = {
     "target_speed_fraction": ("DOUBLE", lambda c: c.speed_slider),
     "payload": ("DOUBLE", lambda c: c.payload_kg),
     "payload_cog": ("VECTOR3D", lambda c: c.payload_cog_m),
+    "payload_inertia": ("VECTOR6D", lambda c: c.payload_inertia),
     "script_control_line": ("UINT32", lambda c: c.script_line),
     "output_bit_registers0_to_31": ("UINT32", lambda c: c.outputs.word(0)),
     "output_bit_registers32_to_63": ("UINT32", lambda c: c.outputs.word(32)),
@@ -88,17 +89,16 @@ OUTPUTS: dict[str, tuple[str, Reader]] = {
     "actual_joint_voltage": ("VECTOR6D", _constant((48.0,) * 6)),
     "elbow_position": ("VECTOR3D", _constant(_ZERO3)),
     "elbow_velocity": ("VECTOR3D", _constant(_ZERO3)),
-    "analog_io_types": ("UINT32", _constant(3)),
+    "analog_io_types": ("UINT32", lambda c: 3 | c.analog_domains[0] << 2 | c.analog_domains[1] << 3),
     "io_current": ("DOUBLE", _constant(0.0)),
     "tool_mode": ("UINT32", _constant(253)),
     "tool_analog_input_types": ("UINT32", _constant(0)),
     "tool_analog_input0": ("DOUBLE", _constant(0.0)),
     "tool_analog_input1": ("DOUBLE", _constant(0.0)),
-    "tool_output_voltage": ("INT32", _constant(0)),
+    "tool_output_voltage": ("INT32", lambda c: c.tool_voltage_v),
     "tool_output_current": ("DOUBLE", _constant(0.0)),
     "tool_temperature": ("DOUBLE", _constant(30.0)),
-    "ft_raw_wrench": ("VECTOR6D", _constant(_ZERO6)),
-    "payload_inertia": ("VECTOR6D", _constant(_ZERO6)),
+    "ft_raw_wrench": ("VECTOR6D", lambda c: c.tcp_force_n.tolist()),
 }
 
 INPUT_TYPES: dict[str, str] = {
@@ -153,6 +153,8 @@ def apply_inputs(controller: URController, values: dict[str, Any]) -> None:
     for name, value in values.items():
         if name.startswith("input_"):
             _write_register(controller, name, value)
+        elif name == "external_force_torque":
+            controller.external_force_n = tuple(value)
         controller.note_input(name)
     for mask_name, (value_name, shift) in _DIGITAL.items():
         if mask_name in values and value_name in values:
@@ -162,6 +164,8 @@ def apply_inputs(controller: URController, values: dict[str, Any]) -> None:
     for i in (0, 1):
         if values.get("standard_analog_output_mask", 0) >> i & 1 and f"standard_analog_output_{i}" in values:
             controller.set_analog_output(i, values[f"standard_analog_output_{i}"])
+            if "standard_analog_output_type" in values:
+                controller.analog_domains[i] = values["standard_analog_output_type"] >> i & 1
 
 
 def _write_register(controller: URController, name: str, value: Any) -> None:
