@@ -35,7 +35,8 @@ class Agent:
         self.streaming = 0  # short chunks still to send before long ones
         self.sent: dict[str, Chunk] = {}  # newest chunks, for replays by others
         self.accepted: Chunk | None = None
-        self._number = self._wake = self._refused = 0
+        self._number = self._refused = 0
+        self._wake: int | None = None  # event agreed on
         self._awaited = ""
         self._source = "planner"
 
@@ -52,7 +53,7 @@ class Agent:
         if self.world.mission is not None:
             self.world.mission.drop()
         self.alive, self.path, self.token, self._awaited = False, None, 0, ""
-        self._wake += 1
+        self._sleep()
 
     def start(self, now_s: float) -> None:
         """A new process."""
@@ -61,12 +62,16 @@ class Agent:
 
     def wake_at(self, time_s: float) -> None:
         """Act then, instead of at any time agreed before."""
-        self._wake += 1
-        number = self._wake
-        self.world.at(time_s, lambda: self._act() if number == self._wake else None)
+        self._sleep()
+        self._wake = self.world.at(time_s, self._act)
+
+    def _sleep(self) -> None:
+        if self._wake is not None:
+            self.world.forget(self._wake)
+            self._wake = None
 
     def _act(self) -> None:
-        now_s = self.world.clock.now_s
+        self._wake, now_s = None, self.world.clock.now_s
         if not self.alive or self.world.mission is not None:
             return None
         if now_s <= self.frozen_until_s:

@@ -15,6 +15,9 @@ from steadyhand_cli.dst.links import MODES, mutated
 from steadyhand_cli.dst.world import LINKS, World
 
 
+PATIENCE_S, SOON_S = 6.0, (0.03, 0.2)
+
+
 @dataclass(frozen=True)
 class Kind:
     """One row. `counted` says that the link counts it itself, when it meets a message."""
@@ -138,18 +141,22 @@ def draw(rng: random.Random) -> str:
 
 
 def inject(world: World, name: str, seed: str) -> None:
-    """Let a fault strike now, or, three of four times, as soon as the arm moves well (within 6 s)."""
+    """Let a fault strike now, or, three of four times, soon after the arm is seen to move well (within 6 s)."""
     rng = random.Random(seed)
-    patience = 24 if rng.random() < 0.75 else 0
+    entry = TABLE[name]
+    until_s = world.clock.now_s + PATIENCE_S
 
     def strike() -> None:
-        nonlocal patience
-        if patience > 0 and not world.fast_now:
-            patience -= 1
-            return world.at(world.clock.now_s + 0.25, strike)
-        entry = TABLE[name]
         if entry.apply(world, rng) and not entry.counted:
             world.count(name)
-        return None
 
-    strike()
+    def look() -> None:
+        if world.fast_now or world.clock.now_s > until_s:
+            world.at(world.clock.now_s + rng.uniform(*SOON_S), strike)
+        else:
+            world.when_fast(look)
+
+    if rng.random() < 0.75 and not world.fast_now:
+        world.when_fast(look)
+    else:
+        strike()

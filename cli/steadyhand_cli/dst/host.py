@@ -87,7 +87,7 @@ class Host:
             return
         late_s, self.jitter_s = now_s - self._deadline_s + self.jitter_s, 0.0
         at_s = self._deadline_s + late_s
-        self._deadline_s = self._next_cycle_s = now_s + self.robot.period_s
+        self._deadline_s = self._next_cycle_s = self.clock.at(self.clock.cycle + 1)
         self._guarded(self._turn, at_s, late_s)
 
     def _turn(self, now_s: float, late_s: float) -> None:

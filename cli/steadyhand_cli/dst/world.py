@@ -23,6 +23,7 @@ from steadyhand_firmware_bridge.guard.config import GuardConfig
 LINKS = ("agent-shell", "shell-guard", "guard-agent", "verdicts", "operator-stop", "operator-arm")
 STATE_LATENCY_S = 0.004
 FAST_RAD_S = 0.1
+WATCH_CYCLES = 32  # between looks at whether the arm moves well
 
 
 class World:
@@ -46,6 +47,8 @@ class World:
         self.fast = 0  # injections that struck above 0.1 rad/s
         self.block_cycles = 0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._forgotten: set[int] = set()
+        self.watching: list[Callable[[], None]] = []  # called every `WATCH_CYCLES`, once
         self._number = 0
         self._stalled_view: State | None = None
 
@@ -53,15 +56,37 @@ class World:
         """A stream of random numbers of its own."""
         return random.Random(f"{self.seed}/{name}")
 
-    def at(self, time_s: float, act: Callable[[], None]) -> None:
-        """Do something then; at once (in this cycle) when it has passed."""
+    def at(self, time_s: float, act: Callable[[], None]) -> int:
+        """Do something then; at once (in this cycle) when it has passed. The number of this is for `forget`."""
         self._number += 1
         heapq.heappush(self._events, (max(time_s, self.clock.now_s), self._number, act))
+        return self._number
+
+    def forget(self, number: int) -> None:
+        """What was to be done is not to be done any more, and interrupts nothing."""
+        self._forgotten.add(number)
 
     @property
     def next_event_s(self) -> float:
         """When something happens next that is not routine."""
-        return self._events[0][0] if self._events else float("inf")
+        events, forgotten = self._events, self._forgotten
+        while events and events[0][1] in forgotten:
+            forgotten.discard(heapq.heappop(events)[1])
+        return events[0][0] if events else float("inf")
+
+    def when_fast(self, act: Callable[[], None]) -> None:
+        """Do something when the arm moves well: looked for on a grid of times, which interrupts no block."""
+        self.watching.append(act)
+
+    @property
+    def until_watch(self) -> int:
+        """Cycles to the next look."""
+        return WATCH_CYCLES - self.clock.cycle % WATCH_CYCLES
+
+    def _watch(self) -> None:
+        waiting, self.watching = self.watching, []
+        for act in waiting:
+            act()
 
     def count(self, kind: str) -> None:
         """A fault has struck."""
@@ -87,6 +112,8 @@ class World:
 
     def cycle(self) -> None:
         """One control cycle, or a block of undisturbed ones."""
+        if self.watching and self.clock.cycle % WATCH_CYCLES == 0:
+            self._watch()
         if self.blocks:
             count = coast.advance(self)
             if count:
@@ -102,7 +129,7 @@ class World:
         clock.cycle += 1
         end_s = clock.at(clock.cycle)
         events = self._events
-        while events and events[0][0] < end_s:
+        while self.next_event_s < end_s:
             time_s, _, act = heapq.heappop(events)
             clock.now_s = max(clock.now_s, time_s)
             act()
