@@ -146,7 +146,7 @@ class Agent:
         if not self.streaming:
             if self.rng.random() < 0.02:
                 self._choose("ARMED_AUTO" if self._source == "policy" else "RECOVERING")
-            self.wake_at(now_s + (self.rng.uniform(4.0, 5.6) if not self.world.mission_due else 0.3))
+            self.wake_at(now_s + (self.rng.uniform(5.0, 6.0) if not self.world.mission_due else 0.3))
         return None
 
 

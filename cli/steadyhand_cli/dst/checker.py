@@ -17,6 +17,7 @@ from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Sta
 from steadyhand.protocols import Command, Feedback
 from steadyhand_cli.dst.controller_checker import ControllerChecker
 from steadyhand_cli.dst.followed import Followed
+from steadyhand_cli.dst.operators_checker import OperatorsChecker
 from steadyhand_cli.dst.setpoints import SetpointChecker
 
 ARMED = frozenset({"ARMED_AUTO", "ARMED_MANUAL", "RECOVERING"})
@@ -57,6 +58,7 @@ class Checker:
         self.controller = ControllerChecker(self.report)
         self.tokens: set[int] = set()
         self.arms = self.stops = 0
+        self.operators = OperatorsChecker(self.report, lambda now_s, why: self._must_stop(now_s, why))
         self._reset()
 
     def _reset(self) -> None:
@@ -91,6 +93,7 @@ class Checker:
         self.stopped_trace: str | None = None  # what the last stop interrupted
         self.setpoints.cut()
         self.followed.cut()
+        self.operators.reset()
 
     def report(self, invariant: str, stamp_s: float, detail: str) -> None:
         """Something is broken."""
@@ -131,22 +134,24 @@ class Checker:
     def commander_gone(self, now_s: float) -> None:
         """The commander's connection ended."""
         self.has_commander = False
-        if self.armed:
+        if self.armed and self.operators.manual is None:
             self._must_stop(now_s, "commander gone")
 
     def message(self, now_s: float, client: Any, message: Any) -> None:
         """One message is about to be handled."""
         if client.commander:
             self.commander_s = now_s
+        self.operators.message(now_s, client, message)
+        commands = self.operators.commands(client)
         match message:
             case Heartbeat() if client.commander and message.name in self.inputs:
                 self.beats[message.name] = (now_s, message.ok)
             case Stop():
                 self.stop(now_s)
             case Chunk():
-                self.offered.setdefault(message.trace_id, []).append((client.commander, message))
+                self.offered.setdefault(message.trace_id, []).append((commands, message))
             case Gripper():
-                self.gripper = message if client.commander else None
+                self.gripper = message if commands else None
             case Arm() if message.mode == "disarm":
                 self._must_stop(now_s, "disarmed")
             case Arm():
@@ -183,6 +188,7 @@ class Checker:
             if len(self.offered) > 64:
                 self.offered.pop(next(iter(self.offered)))
         elif isinstance(message, Reply) and message.ok and message.message.startswith("armed"):
+            self.operators.armed(now_s, client, message)
             if not (self.asked or self.armed):
                 self.report("I2", now_s, "armed without a verified request since the last stop")
             shown = message.snapshot.get("trace_id")
@@ -321,6 +327,7 @@ class Checker:
         if self.mode != "ARMED_AUTO":  # a person has moved the arm: what was seen before does not count
             self.beats = {name: beat for name, beat in self.beats.items() if beat[0] > self.last_state.stamp_s}
         self.armed, self.must_stop, self.rest_seen = False, "", False
+        self.operators.manual = None
         self.stopped_trace = self.accepted_trace
         self.gripper = None
         self.followed.cut()
@@ -340,6 +347,8 @@ class Checker:
             found.append("the controller runs another program, or none")
         elif f.program_state not in ALIVE_STATES:
             found.append(f"the program is in state {f.program_state}")
+        if self.operators.silent(now_s, grace_s):
+            found.append("an operator in control is silent")
         if mode == "ARMED_AUTO":
             for name, limit_s in self.inputs.items():
                 beat_s, ok = self.beats.get(name, (NOTHING, False))
@@ -361,13 +370,15 @@ class Checker:
         for cause in self._causes(now_s, state.mode, self.period_s):
             self.report("I5" if "old" in cause or "silent" in cause else "I1", now_s, f"still armed although {cause}")
         moving = self.setpoints.speed_rad_s > MOVING_RAD_S
-        if moving and now_s - self.commander_s > SHELL_LIMIT_S + self.period_s:
+        by_hand = self.operators.manual is not None
+        self.operators.while_armed(now_s, moving, self.period_s)
+        if moving and not by_hand and now_s - self.commander_s > SHELL_LIMIT_S + self.period_s:
             self.report("I5", now_s, "still armed: the commander is silent while the arm moves")
         if moving and self.source in STREAMING and now_s - self.accepted_s > SOURCE_LIMIT_S + 2 * self.period_s:
             self.report("I5", now_s, f"still armed: no chunk of {self.source} while the arm moves")
         if now_s > self.ends_s + SOURCE_LIMIT_S + 2 * self.period_s:
             self.report("I5", now_s, f"still armed: the way-points of {self.source} are used up, the last ones moving")
-        if not self.has_commander and moving:
+        if not self.has_commander and moving and not by_hand:
             self.report("I5", now_s, "still armed and moving without a commander")
         if len(self.recent) == self.recent.maxlen and self.measured is not None:
             sent = np.array(self.recent)  # of the last 64 ms: more than the arm's lag

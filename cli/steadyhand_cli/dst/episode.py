@@ -12,8 +12,8 @@ from steadyhand_cli.dst.world import World
 
 LENGTH_S = 300.0
 FIRST_S, QUIET_S = 3.0, 14.0  # before the first injection; after the last one it must run again
-EVERY_S, DENSE_S = 42.0, 6.0  # between two clusters: in a campaign, and when a defect is looked for
-CLUSTER_SPREAD_S, CLUSTER_SIZE = 0.4, 4.5
+EVERY_S, DENSE_S = 66.0, 6.0  # between two clusters: in a campaign, and when a defect is looked for
+CLUSTER_SPREAD_S, CLUSTER_SIZE = 0.4, 6.0
 EXACT_SHARE = 100  # one episode in so many runs without blocks
 
 

@@ -7,15 +7,16 @@ dead already cannot be killed).
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from steadyhand_cli.dst.kinds import links, operators, processes, robot, senders
+from steadyhand_cli.dst.kinds import aimed, links, operators, people, processes, robot, senders
 from steadyhand_cli.dst.kinds.kind import Apply
 from steadyhand_cli.dst.links import MODES, mutated
 from steadyhand_cli.dst.world import LINKS, World
 
 
-PATIENCE_S, SOON_S = 6.0, (0.03, 0.2)
+PATIENCE_S, SOON_S = 6.0, (0.02, 0.15)
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Kind:
     rate: float
     apply: Apply
     counted: bool = False
+
+
+def _person(name: str, rate: float, commands: bool, then: Callable) -> Kind:
+    return Kind(name, rate, people.appears(commands, then, name), counted=True)
 
 
 _ROBOT_MODES = (  # robot mode, safety mode, rate
@@ -51,6 +56,8 @@ _CHUNKS = (
     ("chunk with a jump", senders.offset(0.8), 1.0),
     ("chunk with a small jump", senders.offset(0.06), 1.0),
     ("chunk into the table", senders.low, 1.5),
+    ("chunk that leads the arm into itself", aimed.into_itself, 1.5),
+    ("chunk with more jerk than allowed", aimed.shaken, 1.0),
     ("chunk with joints in another order", lambda c, w, r: replace(c, joint_names=r.sample(c.joint_names, 6)), 0.5),
     ("chunk of another shape", lambda c, w, r: replace(c, q_rad=[row[:5] for row in c.q_rad]), 0.5),
     ("chunk without way-points", lambda c, w, r: replace(c, q_rad=[]), 0.5),
@@ -61,7 +68,9 @@ _CHUNKS = (
 
 _ROWS = (
     # --- links and the line to the controller
-    *(Kind(f"{name}:{mode}", 0.6, links.link_fault(name, mode), counted=True) for name in LINKS for mode in MODES),
+    *(Kind(f"{name}:{mode}", 0.6, links.link_fault(name, mode), counted=True)
+      for name in LINKS if name != people.LINK for mode in MODES),
+    *(Kind(f"{people.LINK}:{mode}", 0.3, people.link(mode), counted=True) for mode in MODES),
     *(
         Kind(f"{name}:{mode}", 0.8, links.line_fault(direction, mode), counted=True)
         for name, direction in (("guard-controller", "up"), ("controller-guard", "down"))
@@ -116,6 +125,13 @@ _ROWS = (
     Kind("arm in an unknown mode", 0.3, operators.arm_unknown),
     Kind("disarm", 1.0, operators.disarmed),
     Kind("arm while a cause holds", 1.5, operators.arm_with_cause),
+    # --- operators with a connection of their own
+    Kind("operator takes command and gives it back", 1.0, people.appears(True)),
+    _person("operator in command falls silent", 1.5, True, people.silent),
+    _person("connection of an operator in command breaks", 1.0, True, people.breaks),
+    Kind("operator in control for a while", 0.5, people.appears(False)),
+    _person("operator in control falls silent", 1.0, False, people.silent),
+    _person("connection of an operator in control breaks", 1.0, False, people.breaks),
     # --- hostile senders
     *(Kind(name, rate, senders.hostile(change)) for name, change, rate in _CHUNKS),
     Kind("second commander", 1.5, senders.hostile(lambda c, w, r: c, commander=False)),
@@ -147,8 +163,11 @@ def inject(world: World, name: str, seed: str) -> None:
     until_s = world.clock.now_s + PATIENCE_S
 
     def strike() -> None:
+        if waits and not world.fast_now and world.clock.now_s < until_s and rng.random() < 0.5:
+            return world.when_fast(look)  # another one has stopped the arm meanwhile
         if entry.apply(world, rng) and not entry.counted:
             world.count(name)
+        return None
 
     def look() -> None:
         if world.fast_now or world.clock.now_s > until_s:
@@ -156,7 +175,8 @@ def inject(world: World, name: str, seed: str) -> None:
         else:
             world.when_fast(look)
 
-    if rng.random() < 0.75 and not world.fast_now:
+    waits = rng.random() < 0.75
+    if waits and not world.fast_now:
         world.when_fast(look)
     else:
         strike()

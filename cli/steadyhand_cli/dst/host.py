@@ -150,6 +150,7 @@ class Host:
                 self._guarded(self._lose, client, now_s)
 
     def _lose(self, client: Client, now_s: float) -> None:
+        self.checker.operators.gone(now_s, client)
         self.guard.forget(client, now_s)
         if client.commander:
             self.checker.commander_gone(now_s)

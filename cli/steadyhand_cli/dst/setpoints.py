@@ -1,4 +1,4 @@
-"""Set-points as they go out, by their differences alone: finite, range, speed, acceleration, jerk, tool box.
+"""Set-points as they go out, by themselves: finite, range, speed, acceleration, jerk, tool box, not into itself.
 
 Numbers are copies of docs/limits.md, not of the gate's objects; the forward kinematics is written out here again.
 """
@@ -9,13 +9,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from steadyhand_cli.dst.body import A_M, ALPHA, D_M, overlap
+
 Q_MAX_RAD = np.array([2 * math.pi, 2 * math.pi, math.pi, 2 * math.pi, 2 * math.pi, 2 * math.pi])
 QD_MAX = np.full(6, math.pi)
 QDD_MAX = np.array([8.0, 8.0, 10.0, 16.0, 16.0, 16.0])
 QDDD_MAX = np.array([1000.0, 1000.0, 1250.0, 2000.0, 2000.0, 2000.0])
 TOOL_MIN_M, TOOL_MAX_M = np.array([0.15, -0.55, 0.015]), np.array([0.85, 0.60, 0.80])
 SLACK = 1e-6  # of rounding: a difference of third order divides rounding errors by the cube of the period
-TOOL_STRIDE = 8
+TOOL_STRIDE, BODY_STRIDE = 8, 3  # set-points between two whose tool is looked at; of those, between two bodies
 STOPPED = ("STOPPED", "REST_UNKNOWN")
 RECOVERING_RAD_S = 0.1
 
@@ -28,9 +30,6 @@ def _limits(qd_max: np.ndarray) -> tuple[tuple[str, np.ndarray], ...]:
 LIMITS, SLOW_LIMITS = _limits(QD_MAX), _limits(np.full(6, RECOVERING_RAD_S))
 _ALL = np.concatenate([Q_MAX_RAD, *(limit for _, limit in LIMITS)])
 
-_A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
-_D = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
-_ALPHA = (1, 0, 0, 1, -1, 0)  # quarter turns
 _TOOL_M = 0.135
 
 
@@ -40,11 +39,11 @@ def tool_position_m(q_rad: np.ndarray) -> np.ndarray:
     x, y, z = np.zeros(n), np.zeros(n), np.full(n, _TOOL_M)
     for j in range(5, -1, -1):
         c, s = np.cos(q_rad[:, j]), np.sin(q_rad[:, j])
-        if _ALPHA[j]:  # Rx(+-90 deg)
-            y, z = -_ALPHA[j] * z, _ALPHA[j] * y
-        x = x + _A[j]
+        if ALPHA[j]:  # Rx(+-90 deg)
+            y, z = -ALPHA[j] * z, ALPHA[j] * y
+        x = x + A_M[j]
         x, y = c * x - s * y, s * x + c * y
-        z = z + _D[j]
+        z = z + D_M[j]
     return np.stack([-x, -y, z], axis=1)  # the controller's base is half a turn away
 
 
@@ -122,13 +121,18 @@ class SetpointChecker:
     def _tool(self, times_s: np.ndarray, q_rad: np.ndarray) -> None:
         if self._until_tool < len(q_rad):
             rows = np.arange(self._until_tool, len(q_rad), TOOL_STRIDE)
+            self._until_tool = int(rows[-1]) + TOOL_STRIDE - len(q_rad)
             tool = tool_position_m(q_rad[rows])
             outside = ((tool < TOOL_MIN_M - 1e-9) | (tool > TOOL_MAX_M + 1e-9)).any(axis=1)
             if outside.any():
                 i = int(outside.argmax())
                 where = np.round(tool[i], 3).tolist()
                 self._report("I4", float(times_s[rows[i]]), f"the tool is at {where} m, outside its box")
-            self._until_tool = int(rows[-1]) + TOOL_STRIDE - len(q_rad)
+            rows = rows[::BODY_STRIDE]
+            limbs = overlap(q_rad[rows])
+            if any(limbs):
+                i = next(i for i, found in enumerate(limbs) if found)
+                self._report("I4", float(times_s[rows[i]]), f"{limbs[i]} overlap")
         else:
             self._until_tool -= len(q_rad)
 

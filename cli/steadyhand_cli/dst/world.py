@@ -16,11 +16,12 @@ from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, Clock
 from steadyhand_cli.dst.host import CREDENTIAL, Client, Host
 from steadyhand_cli.dst.links import Link
 from steadyhand_cli.dst.mission import Mission
+from steadyhand_cli.dst.people import Person
 from steadyhand_cli.dst.plant import TARGET, TARGET_SPEED
 from steadyhand_cli.dst.robot import SimRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 
-LINKS = ("agent-shell", "shell-guard", "guard-agent", "verdicts", "operator-stop", "operator-arm")
+LINKS = ("agent-shell", "shell-guard", "guard-agent", "verdicts", "operator-stop", "operator-arm", "operator-guard")
 STATE_LATENCY_S = 0.004
 FAST_RAD_S = 0.1
 WATCH_CYCLES = 32  # between looks at whether the arm moves well
@@ -43,6 +44,8 @@ class World:
         self.estimator_until_s = self.unwell_until_s = float("-inf")  # silent; says that it is not well
         self.mission: Mission | None = None  # the product's agent commands
         self.mission_due, self.missions = False, 0
+        self.person: Person | None = None  # an operator with a connection of its own
+        self.people = 0
         self.injected: Counter[str] = Counter()
         self.fast = 0  # injections that struck above 0.1 rad/s
         self.block_cycles = 0
@@ -216,6 +219,8 @@ class World:
             )
         elif isinstance(message, Reply) and client is self.operator.client:
             self.operator.on_reply(message)
+        elif self.person is not None and client is self.person.client:
+            self.person.on_answer(message)
 
     def _gripper(self, write: Callable[[float], bool]) -> Callable[[float], bool]:
         def watched(width_m: float) -> bool:

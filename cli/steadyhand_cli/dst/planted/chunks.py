@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from steadyhand import interpolator, safety_gate
-from steadyhand.types import Verdict
+from steadyhand import collision, interpolator, safety_gate
+from steadyhand.types import Reason, Verdict
 from steadyhand_cli.dst.planted.defect import Patch, Table
 from steadyhand_cli.dst.world import World
 from steadyhand_firmware_bridge.guard import admission, core, motion
@@ -81,6 +81,22 @@ def _():
         (safety_gate.SafetyGate, "check_chunk", check_chunk),
         (admission.Admission, "_answered", lambda self, seq: self._published[self._newest % len(self._published)][1]),
     ]
+
+
+@defect("self_collision_not_checked", "I4", "the arm may be led into itself")
+def _():
+    far = collision.Clearance(1.0, 0, ("base", "hand"))
+    return [(collision, "path_clearance", lambda *_, **__: far)]
+
+
+@defect("twice_the_jerk", "I4", "the gate allows twice the jerk")
+def _():
+    original = safety_gate._limit
+
+    def limit(limits, reason):
+        return original(limits, reason) * (2.0 if reason is Reason.JERK else 1.0)
+
+    return [(safety_gate, "_limit", limit)]
 
 
 @defect("second_commander_accepted", "I3", "whoever is connected may command")
