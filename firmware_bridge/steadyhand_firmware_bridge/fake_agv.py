@@ -24,8 +24,8 @@ class FakeAgv:
 
     def __init__(self, kind: AgvKind = AgvKind.ORDER, period_s: float = 0.02):
         self.kind, self.period_s = kind, period_s
-        self.reachable, self.silent, self.foreign, self.deaf, self.operating_mode = True, False, False, False, "AUTOMATIC"
-        self.e_stop = False
+        self.reachable, self.operating_mode = True, "AUTOMATIC"
+        self.silent = self.foreign = self.deaf = self.e_stop = False
         self.stops = 0
         self._x_m, self._v_m_s, self._wanted_m_s = 0.0, 0.0, 0.0
         self._goal_x_m: float | None = None

@@ -3,8 +3,8 @@
 A message is news when its headerId has gone on (unsigned 32 bit, wrapping), or when it begins anew with a later
 timestamp (the vehicle was restarted). It is stale when it has been longer on its way than the quickest one so far by
 more than `max_delay_s`: both clocks may show any time and drift apart by `DRIFT`, only differences are compared. A
-vehicle whose clock is set back looks like one whose messages are held up; so whoever hears only stale ones reconnects, which empties every
-queue, and begins with a new filter.
+vehicle whose clock is set back looks like one whose messages are held up; so whoever hears only stale ones reconnects,
+which empties every queue, and begins with a new filter.
 """
 from __future__ import annotations
 

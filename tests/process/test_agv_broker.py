@@ -141,7 +141,8 @@ def test_a_wrong_password_is_named_and_the_right_one_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize("kind, said", [
-    ("good", "was not heard of"), ("foreign", "authority is not trusted"), ("expired", "expired"), ("host", "is not for"),
+    ("good", "was not heard of"), ("foreign", "authority is not trusted"), ("expired", "expired"),
+    ("host", "is not for"),
 ])  # fmt: skip
 def test_certificates_are_verified_and_what_is_wrong_is_named(tmp_path, kind, said):
     trusted, other = Authority(tmp_path, "Hall"), Authority(tmp_path, "Other")

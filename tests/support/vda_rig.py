@@ -26,7 +26,8 @@ class VehicleOnBroker:
         will = self.vehicle.message("connection", {"connectionState": broken})
         self.client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
         self.client.will_set(self.identity.topic("connection"), json.dumps(will), qos=1, retain=True)
-        self.client.on_connect = lambda c, *_: [c.subscribe(self.identity.topic(k)) for k in ("order", "instantActions")]
+        topics = [self.identity.topic(kind) for kind in ("order", "instantActions")]
+        self.client.on_connect = lambda client, *_: [client.subscribe(topic) for topic in topics]
         self.client.on_message = self._take
         self.client.connect(self.broker.host, self.broker.port, 5)
         self.vehicle.online = False

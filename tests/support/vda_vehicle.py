@@ -86,7 +86,8 @@ class Vehicle:
         if not self.online:
             self.online = True
             out.append(("connection", self.message("connection", {"connectionState": "ONLINE"})))
-        if not self.silent and (self._due or now_s >= self._next_s or before != (self.v > 0, self.last_seq, len(self.nodes))):
+        changed = before != (self.v > 0, self.last_seq, len(self.nodes))
+        if not self.silent and (self._due or now_s >= self._next_s or changed):
             self._due, self._next_s = False, now_s + self.state_s
             out.append(("state", self.message("state", self.state())))
         return out
@@ -118,7 +119,8 @@ class Vehicle:
             "velocity": {"vx": self.v, "vy": 0.0, "omega": 0.0}, "errors": self.errors,
         }  # fmt: skip
         body["actionStates" if v21 else "instantActionStates"] = list(self.actions.values())
-        body["agvPosition" if v21 else "mobileRobotPosition"] = pose | {"positionInitialized" if v21 else "localized": True}
+        pose["positionInitialized" if v21 else "localized"] = True
+        body["agvPosition" if v21 else "mobileRobotPosition"] = pose
         return body | self.changes
 
     def message(self, kind, body):

@@ -4,39 +4,31 @@ Carries out the decisions of `steadyhand.guard_state`; motion is in `motion`, th
 """
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from steadyhand import guard_state as gs
-from steadyhand import robot_status, stop_domain
-from steadyhand.guard_protocol import Arm, Beat, Chunk, Gripper, Heartbeat, Link, Reply, State, Stop, Verdict
+from steadyhand import robot_status
+from steadyhand.guard_protocol import Chunk, Gripper, Reply, State, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.link_monitor import LinkMonitor
 from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
-from steadyhand.types import Mode, Reason
-from steadyhand.watchdog import InputWatchdog, LinkWatchdog, RestDetector, SourceWatchdog
-from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
+from steadyhand.types import Reason
+from steadyhand.watchdog import RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.guard.admission import Admission
+from steadyhand_firmware_bridge.guard.base import Answer, GuardBase
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
 
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
 LINK_REFUSALS = 3  # packages in a row that the link did not take
-MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
-ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
-# Characters of somebody else's text that are passed on. The wire takes 4096 bytes a text and 65536 a packet: what is
-# cut here can always be sent, and read by every client.
-NAME_MAX, TEXT_MAX = 80, 500
-
-Answer = Callable[[Any, Any], None]  # (client, message)
 
 
-class Guard:
-    """All of the guard's decisions for one robot. `answer` sends a message to a client (any opaque value)."""
+class Guard(GuardBase):
+    """All of the guard's decisions for one arm. `answer` sends a message to a client (any opaque value)."""
 
     def __init__(
         self,
@@ -48,37 +40,20 @@ class Guard:
         now_s: float,
         limits: Limits = UR5_LIMITS,
     ):
+        super().__init__(config, credential, fresh_token, answer, now_s)
         self.robot, self.config, self.limits = robot, config, limits
-        self.credential, self.fresh_token, self.answer = credential, fresh_token, answer
-        self.state = gs.initial(fresh_token(), now_s)
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
-        self.inputs = InputWatchdog(dict(config.inputs), dict(config.moving_inputs))
-        self.links = LinkWatchdog(config.link_timeout_s)
-        self.domain = stop_domain.StopDomain(tuple(config.peers), config.peer_timeout_s)
         self.rest = RestDetector(config.feedback_timeout_s)
         self.source = SourceWatchdog(
             config.command_timeout_s, frozenset(config.streaming_sources), config.motion_wanted_rad_s
         )
         self.link = LinkMonitor(robot.period_s)  # tells of clock and link; decides nothing
-        self.refused: dict[str, int] = {}
-        self.accepted = 0
-        self.seq = 0
-        self.scheduler = "SCHED_OTHER"
-        self.late_cycles = 0
         self._pending: tuple[Any, Chunk] | None = None
-        self._arm_asked: tuple[Any, str] | None = None
-        self._arm_commands = False  # whether who asked shall command
-        self._commander: Any = None  # the shell's connection
-        self._manual: Any = None  # the operator's that armed and commands; then the shell may not
-        self._boot, self._stops, self._stop_cause = fresh_token(), 0, ""
-        self._last_stop: dict[str, Any] = {}
-        self._shell_s = now_s
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
         self._link_refusals = 0
         self._controller_stamp_s = self._feedback_s = float("-inf")
-        self._arm_credit, self._arm_credit_s = float(ARM_FAILURES), now_s
 
     # --- one control cycle ---
 
@@ -206,17 +181,6 @@ class Guard:
 
     # --- decisions ---
 
-    def _step(self, event: gs.Event, now_s: float) -> None:
-        before = self.state.mode
-        self.state, decisions = gs.step(self.state, event, now_s)
-        if before in MANUAL_MODES and not self.state.armed:
-            self.inputs.renew()  # hand-back to AUTO needs observations made after the person's last motion
-        if stop_domain.begins_here(event, decisions):
-            first = next((d.cause for d in decisions if isinstance(d, gs.Stop)), "stop_requested")
-            self._stops, self._stop_cause = self._stops + 1, first
-        for decision in decisions:
-            self._carry_out(decision, now_s)
-
     def _carry_out(self, decision: gs.Decision, now_s: float) -> None:
         match decision:
             case gs.Stop(reaction, cause):
@@ -229,11 +193,9 @@ class Guard:
                 self.robot.begin_arming(token, now_s)
             case gs.Armed(mode, _, snapshot):
                 self.admission.reset()
-                if self._arm_commands and self._arm_asked is not None:
-                    self._manual = self._arm_asked[0]
-                self._reply_arm(Reply("", True, f"armed: {mode.value}", [], dict(snapshot)))
+                self._armed(mode, snapshot)
             case gs.Refused(causes):
-                self._reply_arm(Reply("", False, "refused", list(causes), dict(self.state.snapshot)))
+                self._arm_refused(causes)
 
     def _stop(self, reaction: gs.Reaction, cause: str, now_s: float) -> None:
         """Empty everything that could move; then by reaction."""
@@ -253,16 +215,6 @@ class Guard:
             self._silent_since_s = None
             self.robot.stop_program(now_s)
 
-    def _note_stop(self, reaction: gs.Reaction, cause: str) -> None:
-        """Times of a stop, for measurements. One that escalates is the same stop: its first cause, its first time."""
-        if self._last_stop.get("received_s") == self.state.stop_since_s:
-            self._last_stop["reaction"] = reaction.name
-            return
-        number = self._last_stop.get("number", 0) + 1
-        self._last_stop = {
-            "number": number, "cause": cause, "reaction": reaction.name, "received_s": self.state.stop_since_s
-        }
-
     def _snapshot(self) -> dict:
         """What is in progress: shown at re-arming, never resumed by itself."""
         if not self.state.armed:
@@ -280,89 +232,14 @@ class Guard:
 
     # --- clients ---
 
-    def stop_requests(self, stops: list[tuple[Stop, int]], now_s: float) -> None:
-        """From the stop socket: answered before anything else."""
-        for stop, count in stops:
-            source, reason = stop.source[:NAME_MAX], stop.reason[:TEXT_MAX]
-            self._step(gs.StopRequest(source, reason, self._snapshot(), count), now_s)
-
-    def fault(self, name: str, detail: str, now_s: float) -> None:
-        """A fault found outside: the loop, or the process being asked to end."""
-        self._step(gs.FaultRaised(name, detail, self._snapshot()), now_s)
-
-    def commander_changed(self, client: Any, now_s: float) -> None:
-        """A commander came (`client`) or went (None)."""
-        if client is None and self.state.armed and self._manual is None:
-            self.fault("shell_lost", "the commander's connection ended", now_s)
-        self._commander = client
-        if self._manual is None:
-            self._shell_s = now_s
-
-    def handle(self, client: Any, message: Any, now_s: float) -> None:
-        """One message of a client that has said hello."""
-        if client is self.commander:
-            self._shell_s = now_s
-        match message:
-            case Stop():
-                self.stop_requests([(message, 1)], now_s)
-                self.answer(client, Reply(message.request_id, True, "stopping", self.state.causes()))
-            case Heartbeat():
-                if client is self._commander and message.name != SHELL_HEARTBEAT:
-                    self.inputs.beat(message.name, message.ok, message.detail[:TEXT_MAX], now_s)
-            case Link():
-                self.links.beat(client, message.name or "unnamed", message.in_control, now_s)
-                if message.request_id:
-                    said = "in control" if message.in_control else "released"
-                    self.answer(client, Reply(message.request_id, True, said))
-            case Arm():
-                self._on_arm(client, message, now_s)
-            case Chunk():
-                if self._may_command(client, message.trace_id):
-                    self._drop_pending(Reason.FLOOD, "superseded before it was judged")
-                    self._pending = (client, message)
-            case Gripper():
-                if self._may_command(client, message.trace_id):
-                    self._on_gripper(client, message)
-
-    def forget(self, client: Any, now_s: float) -> None:
-        """A client has gone."""
-        if self._arm_asked is not None and self._arm_asked[0] is client:
-            self._arm_asked = None
-            if self._arm_commands and self.state.arming is not None:
-                self.fault("shell_lost", "the operator's connection ended while arming", now_s)
-        if client is self._manual:
-            self._manual = None
-            self.fault("shell_lost", "the connection of the operator in command ended", now_s)
-        operator = self.links.gone(client)
-        if operator:
-            self.fault("operator_link", f"{operator}: connection ended", now_s)
-
-    @property
-    def commander(self) -> Any:
-        """Who may command now: the operator that armed for itself, else the shell."""
-        return self._commander if self._manual is None else self._manual
-
-    # --- stop domain ---
-
-    def peer_beat(self, beat: Beat, now_s: float) -> None:
-        """A beat of another guard."""
-        news = self.domain.hear(beat, now_s)
-        if news:
-            self.fault(stop_domain.PEER, news, now_s)
-
-    def beat(self) -> Beat:
-        """What the other guards are told."""
-        return Beat(self.config.name, self._boot, self._stops, self._stop_cause, stop_domain.unsafe(self.state.holding))
-
-    def _may_command(self, client: Any, trace_id: str) -> bool:
-        if client is self.commander:
-            return True
-        self._refuse(client, trace_id, Reason.SECOND_COMMANDER, "this connection is not the commander's")
-        return False
-
-    def _refuse(self, client: Any, trace_id: str, reason: Reason, detail: str) -> None:
-        self.refused[reason.value] = self.refused.get(reason.value, 0) + 1
-        self.answer(client, Verdict(trace_id, False, reason.value, detail[:TEXT_MAX]))
+    def _command(self, client: Any, message: Any, now_s: float) -> None:
+        if not isinstance(message, (Chunk, Gripper)) or not self._may_command(client, message.trace_id):
+            return
+        if isinstance(message, Chunk):
+            self._drop_pending(Reason.FLOOD, "superseded before it was judged")
+            self._pending = (client, message)
+        else:
+            self._on_gripper(client, message)
 
     def _drop_pending(self, reason: Reason, why: str) -> None:
         if self._pending is not None:
@@ -402,34 +279,6 @@ class Guard:
             return self._refuse(client, message.trace_id, Reason.FLOOD, detail)
         return self.answer(client, Verdict(message.trace_id, True))
 
-    def _on_arm(self, client: Any, message: Arm, now_s: float) -> None:
-        def refuse(why: str) -> None:
-            self.answer(client, Reply(message.request_id, False, why))
-
-        if message.mode == "disarm":
-            self._step(gs.DisarmRequest("operator", self._snapshot()), now_s)
-            return self.answer(client, Reply(message.request_id, True, "disarmed", self.state.causes()))
-        if message.mode not in gs.ARM_MODES:
-            return refuse(f"mode {message.mode[:20]!r}: give one of {', '.join((*gs.ARM_MODES, 'disarm'))}")
-        self._arm_credit = min(ARM_FAILURES, self._arm_credit + (now_s - self._arm_credit_s) / ARM_FAILURE_REFILL_S)
-        self._arm_credit_s = now_s
-        if self._arm_credit < 1.0:
-            return refuse("too many failed credentials; wait a second")
-        verified = hmac.compare_digest(message.credential.encode(), self.credential.encode())
-        if not verified:
-            self._arm_credit -= 1.0
-        if self._arm_asked is not None:
-            return refuse("an arming is under way")
-        if message.command and message.mode == "auto":
-            return refuse("an operator's connection commands in manual and recover only")
-        self._arm_asked, self._arm_commands = (client, message.request_id), message.command
-        return self._step(gs.ArmRequest(gs.ARM_MODES[message.mode], verified, self.fresh_token()), now_s)
-
-    def _reply_arm(self, reply: Reply) -> None:
-        if self._arm_asked is not None:
-            (client, request_id), self._arm_asked = self._arm_asked, None
-            self.answer(client, Reply(request_id, reply.ok, reply.message, reply.causes, reply.snapshot))
-
     # --- what is published ---
 
     def _publishable(self, feedback: Feedback | None, at_rest: bool, now_s: float) -> State:
@@ -460,10 +309,7 @@ class Guard:
 
     def counters(self) -> dict[str, int]:
         """Everything counted, under one level of names."""
-        counts = dict(self.state.counts)
-        counts.update({f"refused:{reason}": n for reason, n in self.refused.items()})
-        counts.update(accepted=self.accepted, cycles=self.seq, late_cycles=self.late_cycles)
-        return counts | self.link.counters()
+        return super().counters() | self.link.counters()
 
     @property
     def settled(self) -> bool:

@@ -55,7 +55,9 @@ class InstantActions:
     _pending: dict[str, Pending] = field(default_factory=dict)
     _number: int = 0
 
-    def message(self, kinds: Iterable[str], now_s: float, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def message(
+        self, kinds: Iterable[str], now_s: float, parameters: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Body of an instantActions message with these actions, which are followed from now on."""
         actions = []
         for kind in kinds:

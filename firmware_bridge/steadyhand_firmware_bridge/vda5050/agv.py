@@ -63,9 +63,11 @@ class VdaAgv:
     def _send(self, kind: str, body: Mapping[str, Any]) -> None:
         header = self.config.identity.header(self._ids.take(kind), time.time())
         try:
-            self.mqtt.publish(self.config.identity.topic(kind), codec.encode(kind, header | dict(body), self.master.version))
+            payload = codec.encode(kind, header | dict(body), self.master.version)
         except ProtocolError as error:  # a task that cannot be written was not refused by name before: say so
             self.master.refused_to_send(kind, str(error))
+        else:
+            self.mqtt.publish(self.config.identity.topic(kind), payload)
 
     def readable(self) -> list[Any]:
         """The broker's socket."""
@@ -107,8 +109,11 @@ class VdaAgv:
 
     def counters(self) -> dict[str, int]:
         """Everything counted."""
-        groups = {"": self.master.counts, "messages:": self.master.freshness.counts, "action:": self.master.actions.counts,
-                  "mqtt:": self.mqtt.counts}  # fmt: skip
+        master = self.master
+        groups = {
+            "": master.counts, "messages:": master.freshness.counts, "action:": master.actions.counts,
+            "mqtt:": self.mqtt.counts,
+        }  # fmt: skip
         return {prefix + name: n for prefix, counts in groups.items() for name, n in counts.items()}
 
     def close(self) -> None:

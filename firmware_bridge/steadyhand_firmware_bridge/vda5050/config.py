@@ -49,7 +49,7 @@ class MasterConfig:
     request_s: float = described(0.4, "silence of an armed vehicle after which a state is requested", "s", 0.05, 5.0)
     idle_timeout_s: float = described(35.0, "silence of a vehicle that is not armed (standard: 30 s)", "s", 1.0, 600.0)
     max_delay_s: float = described(1.0, "longer on its way than the quickest message: stale", "s", 0.1, 10.0)
-    acknowledge_s: float = described(1.0, "until an order or action shows in a state, else sent again", "s", 0.1, 10.0)
+    acknowledge_s: float = described(1.0, "until an order or action shows, else it is repeated", "s", 0.1, 10.0)
     action_s: float = described(5.0, "until an instant action has ended", "s", 0.5, 60.0)
     stop_repeat_s: float = described(0.3, "a stop that shows no effect is sent again after", "s", 0.05, 2.0)
     arming_s: float = described(5.0, "until an arming is through", "s", 0.5, 30.0)

@@ -103,7 +103,7 @@ class Master:
         return self._take_state(dialect.read_state(message, self.version), now_s)
 
     def _connection(self, message: Mapping[str, Any], retained: bool, now_s: float) -> None:
-        # no freshness here: a last will carries the time at which it was deposited; the broker keeps the order of a topic
+        # No freshness here: a last will is stamped when it is deposited, and the broker keeps the order of a topic.
         said = message["connectionState"]
         if said == "ONLINE" and not retained and self._vehicle != said:
             self.freshness.reset()  # it may have been started anew
@@ -295,7 +295,8 @@ class Master:
         elif self._link or self._state_s <= self._arming_since_s:
             step = self._link or "no state came after the request"
         elif not state.idle:
-            late, step = True, f"the vehicle has order {shown(state.order_id)}: cancel it where it came from, or stop first"
+            late = True
+            step = f"the vehicle has order {shown(state.order_id)}: cancel it where it came from, or stop first"
         elif state.paused:
             step = "the vehicle does not leave its pause: release it at the vehicle"
             if not self.actions.under_way("stopPause"):

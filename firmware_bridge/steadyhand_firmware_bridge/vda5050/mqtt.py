@@ -142,7 +142,8 @@ class Mqtt:
             client.username_pw_set(self.config.user, self._password)
         if self.config.tls:
             client.tls_set_context(tls.client_context(self._tls_config))
-        client.on_connect, client.on_disconnect, client.on_message = self._on_connect, self._on_disconnect, self._on_message
+        client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
+        client.on_message = self._on_message
         return client
 
     def _on_connect(self, client: paho.Client, _: Any, __: Any, code: Any, ___: Any) -> None:

@@ -9,7 +9,7 @@ from steadyhand import guard_state as gs
 from steadyhand import watchdog
 from steadyhand.protocols import Command
 from steadyhand_cli.dst.planted.defect import Table
-from steadyhand_firmware_bridge.guard import core, motion
+from steadyhand_firmware_bridge.guard import base, core, motion
 
 TABLE = Table()
 defect = TABLE.enter
@@ -94,7 +94,7 @@ def _():
 
 @defect("credential_not_checked", "I2", "any credential arms")
 def _():
-    return [(core.hmac, "compare_digest", lambda a, b: True)]
+    return [(base.hmac, "compare_digest", lambda a, b: True)]
 
 
 @defect("arms_during_stop", "I2", "a request during a stop under way is granted")

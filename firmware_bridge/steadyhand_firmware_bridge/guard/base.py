@@ -1,0 +1,213 @@
+"""What every guard does, whatever it guards: clients, arming, watchdogs of inputs and links, the stop domain.
+
+Carries out nothing itself: `core` (an arm) and `agv_core` (a vehicle) turn the decisions of `steadyhand.guard_state`
+into motion. One set of rules, so that a stop, an operator or a peer means the same to both.
+"""
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from steadyhand import guard_state as gs
+from steadyhand import stop_domain
+from steadyhand.guard_protocol import Arm, Beat, Heartbeat, Link, Reply, Stop, Verdict
+from steadyhand.types import Mode, Reason
+from steadyhand.watchdog import InputWatchdog, LinkWatchdog
+from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
+
+MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
+ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
+# Characters of somebody else's text that are passed on. The wire takes 4096 bytes a text and 65536 a packet: what is
+# cut here can always be sent, and read by every client.
+NAME_MAX, TEXT_MAX = 80, 500
+
+Answer = Callable[[Any, Any], None]  # (client, message)
+
+
+class GuardBase:
+    """Subclasses add `_carry_out` (a decision), `_snapshot` (what is in progress) and `_command` (a client's command).
+
+    `config` has at least: name, inputs, moving_inputs, link_timeout_s, peers, peer_timeout_s.
+    """
+
+    def __init__(self, config: Any, credential: str, fresh_token: Callable[[], int], answer: Answer, now_s: float):
+        self.config = config
+        self.credential, self.fresh_token, self.answer = credential, fresh_token, answer
+        self.state = gs.initial(fresh_token(), now_s)
+        self.inputs = InputWatchdog(dict(config.inputs), dict(config.moving_inputs))
+        self.links = LinkWatchdog(config.link_timeout_s)
+        self.domain = stop_domain.StopDomain(tuple(config.peers), config.peer_timeout_s)
+        self.refused: dict[str, int] = {}
+        self.accepted = 0
+        self.seq = 0
+        self.scheduler = "SCHED_OTHER"
+        self.late_cycles = 0
+        self._arm_asked: tuple[Any, str] | None = None
+        self._arm_commands = False  # whether who asked shall command
+        self._commander: Any = None  # the shell's connection
+        self._manual: Any = None  # the operator's that armed and commands; then the shell may not
+        self._boot, self._stops, self._stop_cause = fresh_token(), 0, ""
+        self._last_stop: dict[str, Any] = {}
+        self._shell_s = now_s
+        self._arm_credit, self._arm_credit_s = float(ARM_FAILURES), now_s
+
+    def _carry_out(self, decision: gs.Decision, now_s: float) -> None:
+        raise NotImplementedError
+
+    def _snapshot(self) -> dict:
+        raise NotImplementedError
+
+    def _command(self, client: Any, message: Any, now_s: float) -> None:
+        raise NotImplementedError
+
+    # --- decisions ---
+
+    def _step(self, event: gs.Event, now_s: float) -> None:
+        before = self.state.mode
+        self.state, decisions = gs.step(self.state, event, now_s)
+        if before in MANUAL_MODES and not self.state.armed:
+            self.inputs.renew()  # hand-back to AUTO needs observations made after the person's last motion
+        if stop_domain.begins_here(event, decisions):
+            first = next((d.cause for d in decisions if isinstance(d, gs.Stop)), "stop_requested")
+            self._stops, self._stop_cause = self._stops + 1, first
+        for decision in decisions:
+            self._carry_out(decision, now_s)
+
+    def _note_stop(self, reaction: gs.Reaction, cause: str) -> None:
+        """Times of a stop, for measurements. One that escalates is the same stop: its first cause, its first time."""
+        if self._last_stop.get("received_s") == self.state.stop_since_s:
+            self._last_stop["reaction"] = reaction.name
+            return
+        number = self._last_stop.get("number", 0) + 1
+        self._last_stop = {
+            "number": number, "cause": cause, "reaction": reaction.name, "received_s": self.state.stop_since_s
+        }
+
+    # --- clients ---
+
+    def stop_requests(self, stops: list[tuple[Stop, int]], now_s: float) -> None:
+        """From the stop socket: answered before anything else."""
+        for stop, count in stops:
+            source, reason = stop.source[:NAME_MAX], stop.reason[:TEXT_MAX]
+            self._step(gs.StopRequest(source, reason, self._snapshot(), count), now_s)
+
+    def fault(self, name: str, detail: str, now_s: float) -> None:
+        """A fault found outside: the loop, or the process being asked to end."""
+        self._step(gs.FaultRaised(name, detail, self._snapshot()), now_s)
+
+    def commander_changed(self, client: Any, now_s: float) -> None:
+        """A commander came (`client`) or went (None)."""
+        if client is None and self.state.armed and self._manual is None:
+            self.fault("shell_lost", "the commander's connection ended", now_s)
+        self._commander = client
+        if self._manual is None:
+            self._shell_s = now_s
+
+    def handle(self, client: Any, message: Any, now_s: float) -> None:
+        """One message of a client that has said hello."""
+        if client is self.commander:
+            self._shell_s = now_s
+        match message:
+            case Stop():
+                self.stop_requests([(message, 1)], now_s)
+                self.answer(client, Reply(message.request_id, True, "stopping", self.state.causes()))
+            case Heartbeat():
+                if client is self._commander and message.name != SHELL_HEARTBEAT:
+                    self.inputs.beat(message.name, message.ok, message.detail[:TEXT_MAX], now_s)
+            case Link():
+                self.links.beat(client, message.name or "unnamed", message.in_control, now_s)
+                if message.request_id:
+                    said = "in control" if message.in_control else "released"
+                    self.answer(client, Reply(message.request_id, True, said))
+            case Arm():
+                self._on_arm(client, message, now_s)
+            case _:
+                self._command(client, message, now_s)
+
+    def forget(self, client: Any, now_s: float) -> None:
+        """A client has gone."""
+        if self._arm_asked is not None and self._arm_asked[0] is client:
+            self._arm_asked = None
+            if self._arm_commands and self.state.arming is not None:
+                self.fault("shell_lost", "the operator's connection ended while arming", now_s)
+        if client is self._manual:
+            self._manual = None
+            self.fault("shell_lost", "the connection of the operator in command ended", now_s)
+        operator = self.links.gone(client)
+        if operator:
+            self.fault("operator_link", f"{operator}: connection ended", now_s)
+
+    @property
+    def commander(self) -> Any:
+        """Who may command now: the operator that armed for itself, else the shell."""
+        return self._commander if self._manual is None else self._manual
+
+    # --- stop domain ---
+
+    def peer_beat(self, beat: Beat, now_s: float) -> None:
+        """A beat of another guard."""
+        news = self.domain.hear(beat, now_s)
+        if news:
+            self.fault(stop_domain.PEER, news, now_s)
+
+    def beat(self) -> Beat:
+        """What the other guards are told."""
+        return Beat(self.config.name, self._boot, self._stops, self._stop_cause, stop_domain.unsafe(self.state.holding))
+
+    def _may_command(self, client: Any, trace_id: str) -> bool:
+        if client is self.commander:
+            return True
+        self._refuse(client, trace_id, Reason.SECOND_COMMANDER, "this connection is not the commander's")
+        return False
+
+    def _refuse(self, client: Any, trace_id: str, reason: Reason, detail: str) -> None:
+        self.refused[reason.value] = self.refused.get(reason.value, 0) + 1
+        self.answer(client, Verdict(trace_id, False, reason.value, detail[:TEXT_MAX]))
+
+    # --- arming ---
+
+    def _on_arm(self, client: Any, message: Arm, now_s: float) -> None:
+        def refuse(why: str) -> None:
+            self.answer(client, Reply(message.request_id, False, why))
+
+        if message.mode == "disarm":
+            self._step(gs.DisarmRequest("operator", self._snapshot()), now_s)
+            return self.answer(client, Reply(message.request_id, True, "disarmed", self.state.causes()))
+        if message.mode not in gs.ARM_MODES:
+            return refuse(f"mode {message.mode[:20]!r}: give one of {', '.join((*gs.ARM_MODES, 'disarm'))}")
+        self._arm_credit = min(ARM_FAILURES, self._arm_credit + (now_s - self._arm_credit_s) / ARM_FAILURE_REFILL_S)
+        self._arm_credit_s = now_s
+        if self._arm_credit < 1.0:
+            return refuse("too many failed credentials; wait a second")
+        verified = hmac.compare_digest(message.credential.encode(), self.credential.encode())
+        if not verified:
+            self._arm_credit -= 1.0
+        if self._arm_asked is not None:
+            return refuse("an arming is under way")
+        if message.command and message.mode == "auto":
+            return refuse("an operator's connection commands in manual and recover only")
+        self._arm_asked, self._arm_commands = (client, message.request_id), message.command
+        return self._step(gs.ArmRequest(gs.ARM_MODES[message.mode], verified, self.fresh_token()), now_s)
+
+    def _reply_arm(self, reply: Reply) -> None:
+        if self._arm_asked is not None:
+            (client, request_id), self._arm_asked = self._arm_asked, None
+            self.answer(client, Reply(request_id, reply.ok, reply.message, reply.causes, reply.snapshot))
+
+    def _armed(self, mode: Mode, snapshot: Mapping[str, Any]) -> None:
+        if self._arm_commands and self._arm_asked is not None:
+            self._manual = self._arm_asked[0]
+        self._reply_arm(Reply("", True, f"armed: {mode.value}", [], dict(snapshot)))
+
+    def _arm_refused(self, causes: tuple[str, ...]) -> None:
+        self._reply_arm(Reply("", False, "refused", list(causes), dict(self.state.snapshot)))
+
+    # --- what is published ---
+
+    def counters(self) -> dict[str, int]:
+        """Everything counted, under one level of names."""
+        counts = dict(self.state.counts)
+        counts.update({f"refused:{reason}": n for reason, n in self.refused.items()})
+        counts.update(accepted=self.accepted, cycles=self.seq, late_cycles=self.late_cycles)
+        return counts
