@@ -13,6 +13,7 @@ from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.plant import Readings
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
+STANDING_M = 1e-4  # no wheel has rolled further in a period: the vehicle stands (2.5 mm/s)
 GATE = 3.0  # standard deviations of a range's innovation
 LOST_SCORE, TAKEN_SCORE = 15.0, 0.5  # a refused range adds 1, one that fits takes this: mostly refused is lost
 FIRST_SIGMA_M, FIRST_SIGMA_RAD = 0.05, 0.03  # of a pose that somebody enters
@@ -29,6 +30,7 @@ class Localisation:
         self.state = np.zeros(5)
         self.covariance = np.diag([1e4, 1e4, 10.0, noise.gyro_bias_rad_s**2 + 1e-12, noise.scale_error**2 + 1e-12])
         self.initialised = False
+        self.standing = True
         self.refused = 0
         self._misfit = 0.0
         self._ticks: tuple[int, int] | None = None
@@ -68,6 +70,7 @@ class Localisation:
         if former is None:
             return
         dt = self._c.period_s
+        self.standing = max(abs(a - b) for a, b in zip(self._ticks, former)) <= STANDING_M * self._c.ticks_per_m
         rolled = (self._ticks[0] + self._ticks[1] - former[0] - former[1]) / 2 / self._c.ticks_per_m
         x, y, heading, bias, scale = self.state
         way, turn = rolled * (1 + scale), (readings.gyro_rad_s - bias) * dt

@@ -94,8 +94,8 @@ class Vehicle:
     # -- what the state tells ----------------------------------------------------------------------------------------
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is commanded."""
-        return self.follower.at_rest
+        """Whether nothing is commanded and no wheel turns."""
+        return self.follower.at_rest and self.localisation.standing
 
     @property
     def errors(self) -> list[Refusal]:
