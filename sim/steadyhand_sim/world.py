@@ -193,6 +193,11 @@ class World:
         self.torque_nm = np.array([s[3] for s in states])  # of the joint motors; feels gravity, inertia and contact
 
     @property
+    def client(self):
+        """The physics client, for bodies that others put into this world; they are gone after `reset`."""
+        return self._p
+
+    @property
     def time_s(self) -> float:
         """Simulated time since reset."""
         return self.n_steps * self.physics_period_s

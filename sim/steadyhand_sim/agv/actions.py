@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from steadyhand_sim.agv.order import Action
 
 NUMBER, TEXT = (int, float), (str,)
+NOT_NEGATIVE = ("weight", "height", "depth")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def known(action: Action, scope: str) -> str:
         if not isinstance(value, types) or isinstance(value, bool) or types is NUMBER and not math.isfinite(value):
             wanted = "a number" if types is NUMBER else "a string"
             return f"{action.action_type}: actionParameter {key}={str(value)[:60]!r}, wanted {wanted}"
+        if key in NOT_NEGATIVE and value < 0:
+            return f"{action.action_type}: actionParameter {key}={value}, wanted 0 or more"
     return ""
 
 
