@@ -13,7 +13,7 @@ from steadyhand_sim.agv.refusals import Kind, Refusal
 if TYPE_CHECKING:
     from steadyhand_sim.agv.vehicle import Vehicle
 
-MAX_KEPT = 100
+MAX_KEPT = 40  # a master that asks for the state again and again does not make it endless
 ALWAYS = ("stateRequest", "factsheetRequest")  # also where no master is in control
 
 

@@ -13,7 +13,7 @@ from steadyhand_sim.agv.order import Edge, Node
 from steadyhand_sim.agv.vehicle import Vehicle
 
 ONLINE, OFFLINE = "ONLINE", "OFFLINE"
-STATE_INTERVAL_S, VISUALIZATION_INTERVAL_S = 10.0, 1.0
+STATE_INTERVAL_S, VISUALIZATION_INTERVAL_S = 10.0, 0.25
 _MODE_3 = {"TEACHIN": "TEACH_IN"}
 
 
@@ -135,7 +135,7 @@ def signature(vehicle: Vehicle) -> tuple:
 def _lengths(version: str) -> dict[str, int]:
     limits = {"order.nodes": 256, "order.edges": 255, "node.actions": 64, "edge.actions": 64, "instantActions": 64,
               "actions.actionsParameters": 32, "state.actionStates": 256, "state.errors": 64, "state.loads": 1}  # fmt: skip
-    return limits if is_2(version) else limits | {"state.instantActionStates": 100}
+    return limits if is_2(version) else limits | {"state.instantActionStates": 40}
 
 
 def _actions(version: str) -> list[dict[str, Any]]:
