@@ -87,6 +87,7 @@ setup(
         "console_scripts": [
             "steadyhand = steadyhand_cli.main:main",
             "steadyhand-guard = steadyhand_firmware_bridge.guard.main:main",
+            "steadyhand-agv-guard = steadyhand_firmware_bridge.guard.agv_main:main",
             "steadyhand-sim = steadyhand_sim.main:main",
             "steadyhand-sim-agv = steadyhand_sim.agv.main:main",
             "steadyhand-triton = steadyhand_policies.triton_server:main",

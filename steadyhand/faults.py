@@ -103,6 +103,7 @@ TABLE: dict[str, FaultRow] = {row.name: row for row in _ROWS}
 
 # ---- the guard's own: each stops, latches and empties everything; how it stops is ruled by `guard_state.RULES` ------
 _GUARD = "tests/unit/test_guard_core.py::"
+_AGV = "tests/unit/test_agv_guard.py::"
 _OPERATOR = "tests/unit/test_guard_operator.py::"
 _PROCESS = "tests/process/test_guard_process.py::"
 _STATE = "tests/property/test_guard_state.py::"
@@ -157,6 +158,11 @@ _GUARD_ROWS = (
            _OPERATOR + "test_an_operator_in_control_that_falls_silent_stops"),
     _guard("peer", "beats of the other guards of the cell", "100 ms; a stop of theirs at once",
            _OPERATOR + "test_a_silent_peer_stops_and_forbids"),
+    _guard("interlock", "zone of the peers' beats, while a vehicle moves", "next cycle (20 ms)",
+           _AGV + "test_an_arm_over_a_moving_vehicle_stops_it"),
+    _guard("agv_foreign", "orders and actions of another master, on the topics and in the vehicle's state",
+           "next message", "tests/unit/test_vda5050_master.py::"
+           "test_another_masters_order_is_noticed_on_the_topic_and_in_the_state"),
     _guard("stop_requested", "stop socket, command socket, plug-ins", "16 ms to the first braking set-point",
            _GUARD + "test_a_stop_brakes_along_the_path_latches_and_halts_the_program"),
     _guard("arming_failed", "driver while arming", "5 s",

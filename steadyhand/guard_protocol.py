@@ -62,6 +62,41 @@ class Gripper:
 
 
 @dataclass(frozen=True)
+class Drive:
+    """A task for a vehicle driven by orders, `agv.DriveTo` on the wire. A pose is [x_m, y_m] or [x_m, y_m, yaw_rad]."""
+
+    token: int
+    state_stamp_s: float
+    trace_id: str
+    task_id: str
+    names: list[str]
+    poses: list[list[float]]
+    map_id: str = ""
+    speed_m_s: float = 0.0  # 0: the vehicle's own limit
+
+
+@dataclass(frozen=True)
+class Twist:
+    """A velocity for a vehicle driven by velocity, in its own frame; holds until the next one, 500 ms at most."""
+
+    token: int
+    state_stamp_s: float
+    trace_id: str
+    vx_m_s: float
+    vy_m_s: float
+    omega_rad_s: float
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Come to rest and keep the task, or, with `hold` false, go on with it."""
+
+    token: int
+    hold: bool
+    trace_id: str
+
+
+@dataclass(frozen=True)
 class Heartbeat:
     """An AUTO input is alive and fresh, or says why not: `ok` false is a fault at once, silence after its limit."""
 
@@ -113,6 +148,7 @@ class Beat:
     stops: int
     cause: str = ""
     unsafe: str = ""  # what the robot's own safety system has done; empty when nothing
+    zone: str = ""  # what of this robot is, or is about to be, where arm and vehicle meet; empty when it is clear
 
 
 @dataclass(frozen=True)
@@ -163,9 +199,43 @@ class State:
     last_stop: dict = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class AgvState:
+    """What the guard of a vehicle knows, each cycle. Lists are empty where the vehicle does not tell."""
+
+    stamp_s: float
+    seq: int
+    token: int
+    mode: str
+    vehicle: str
+    kind: str  # agv.AgvKind
+    at_rest: bool
+    causes: list[str]
+    pose_m_rad: list[float]  # x, y, yaw in the map
+    map_id: str
+    twist_m_s_rad_s: list[float]  # vx, vy, omega
+    driving: bool
+    paused: bool
+    operating_mode: str
+    battery_percent: float
+    task_id: str
+    task_state: str  # agv.TaskState
+    task_detail: str
+    last_waypoint: str
+    waypoints_left: int
+    interlock: str  # why it may not leave now; empty when it may
+    counters: dict
+    scheduler: str
+    last_stop: dict = field(default_factory=dict)
+
+
+STATES = (State, AgvState)
 MESSAGES: dict[str, type] = {
-    c.__name__.lower(): c for c in (Hello, Chunk, Gripper, Heartbeat, Stop, Arm, Link, Beat, Verdict, Reply, State)
-}
+    c.__name__.lower(): c
+    for c in (
+        Hello, Chunk, Gripper, Drive, Twist, Pause, Heartbeat, Stop, Arm, Link, Beat, Verdict, Reply, State, AgvState,
+    )
+}  # fmt: skip
 _KINDS = {c: name for name, c in MESSAGES.items()}
 
 

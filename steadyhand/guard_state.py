@@ -56,6 +56,8 @@ RULES: Mapping[str, Rule] = {
     "shell_lost": Rule(Reaction.BRAKE),
     "operator_link": Rule(Reaction.BRAKE),
     "peer": Rule(Reaction.BRAKE),
+    "interlock": Rule(Reaction.BRAKE),
+    "agv_foreign": Rule(Reaction.BRAKE),
     "stop_requested": Rule(Reaction.BRAKE),
     "arming_failed": Rule(Reaction.WITHDRAW),
     "disarmed": Rule(Reaction.BRAKE),

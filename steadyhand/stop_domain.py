@@ -73,6 +73,16 @@ class StopDomain:
                 found[f"{PEER}:{name}"] = f"its robot: {beat.unsafe[:200]}"
         return found
 
+    def occupied(self, names: Iterable[str], now_s: float) -> str:
+        """Why the place where arm and vehicle meet is not clear of these peers; empty when it is. Silent is not clear."""
+        for name in names:
+            beat, silence_s = self._beats.get(name), now_s - self._last_s.get(name, -math.inf)
+            if beat is None or silence_s > self.timeout_s:
+                return f"{name} is silent: whether it is clear is unknown"
+            if beat.zone:
+                return f"{name}: {beat.zone[:200]}"
+        return ""
+
 
 def unsafe(holding: Iterable[tuple[str, str]]) -> str:
     """The robot's own safety stop among what holds, which concerns the whole cell; empty when there is none."""

@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from steadyhand.errors import ProtocolError, RobotError
-from steadyhand.guard_protocol import COMMAND_SOCKET, MAX_PACKET, Heartbeat, Hello, Reply, State, decode, encode
+from steadyhand.guard_protocol import (
+    COMMAND_SOCKET,
+    MAX_PACKET,
+    STATES,
+    AgvState,
+    Heartbeat,
+    Hello,
+    Reply,
+    State,
+    decode,
+    encode,
+)
 from steadyhand.slot import current_slot
 
 SHELL_HEARTBEAT = "shell"  # name of the commander's own heartbeat
@@ -25,7 +36,7 @@ class GuardClient:
     def __init__(self, name: str, commander: bool = False, states: bool = True, folder: Path | None = None):
         self.hello = Hello(client=name, commander=commander, states=states)
         self.folder = Path(folder) if folder is not None else current_slot().socket_dir
-        self.state: State | None = None
+        self.state: State | AgvState | None = None
         self.commander = False
         self._sock: socket.socket | None = None
 
@@ -91,9 +102,9 @@ class GuardClient:
                 message = decode(packet)
             except ProtocolError:
                 continue  # a newer guard may say more than we know
-            if isinstance(message, State):
+            if isinstance(message, STATES):
                 newest = message
-            if every_state or not isinstance(message, State):
+            if every_state or not isinstance(message, STATES):
                 messages.append(message)
         if newest is not None:
             self.state = newest

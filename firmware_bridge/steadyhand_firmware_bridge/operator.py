@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from steadyhand.errors import RobotError
-from steadyhand.guard_protocol import REARM_TOKEN_FILE, STOP_SOCKET, Arm, Reply, State, Stop, encode
+from steadyhand.guard_protocol import REARM_TOKEN_FILE, STATES, STOP_SOCKET, AgvState, Arm, Reply, State, Stop, encode
 from steadyhand.guard_state import ARM_MODES
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge.client import GuardClient
@@ -30,12 +30,12 @@ def stop(source: str = "operator", reason: str = "", folder: Path | None = None)
             raise RobotError(f"{path}: {why}; no guard runs here: use the wired emergency stop") from error
 
 
-def wait_rest(timeout_s: float = 3.0, folder: Path | None = None) -> State:
+def wait_rest(timeout_s: float = 3.0, folder: Path | None = None) -> State | AgvState:
     """The first state that says at rest, or REST_UNKNOWN; raises RobotError when neither comes in time."""
     client = GuardClient("operator-rest", folder=folder)
     client.connect()
     try:
-        state = client.wait(lambda m: isinstance(m, State) and (m.at_rest or m.mode == "REST_UNKNOWN"), timeout_s)
+        state = client.wait(lambda m: isinstance(m, STATES) and (m.at_rest or m.mode == "REST_UNKNOWN"), timeout_s)
     finally:
         client.close()
     if state is None:

@@ -19,7 +19,6 @@ from steadyhand_cli.dst.clock import Clock
 from steadyhand_cli.dst.robot import SimRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
-from steadyhand_firmware_bridge.guard.loop import HEARTBEAT_LIMIT_S
 from steadyhand_firmware_bridge.guard.server import PACKETS_PER_CLIENT_PER_CYCLE, STOPS_PER_CYCLE
 
 CREDENTIAL = "c0ffee" * 10
@@ -95,7 +94,7 @@ class Host:
         guard.late_cycles += late_s > self.robot.period_s
         if self.ending and guard.state.armed:
             guard.fault("shutdown", "the guard was asked to end", now_s)
-        if late_s > HEARTBEAT_LIMIT_S and guard.state.armed:
+        if late_s > guard.late_limit_s and guard.state.armed:
             self.checker.late(now_s, late_s)
             guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
         self.robot.sent = None

@@ -52,6 +52,40 @@ class GuardBase:
         self._shell_s = now_s
         self._arm_credit, self._arm_credit_s = float(ARM_FAILURES), now_s
 
+    # --- what the loop needs beside `cycle`, `handle` and the stops ---
+
+    late_limit_s = 0.040  # a cycle that begins so late is a fault
+    pending = False  # whether a command waits to be judged by `admit`
+
+    def open(self, now_s: float) -> None:
+        """Begin to connect."""
+        raise NotImplementedError
+
+    def readable(self) -> list[Any]:
+        """Sockets of the robot whose input is wanted at once, by `service`."""
+        raise NotImplementedError
+
+    def service(self, now_s: float) -> None:
+        """Take what the robot has sent."""
+        raise NotImplementedError
+
+    @property
+    def moving(self) -> bool:
+        """Whether motion is under way."""
+        raise NotImplementedError
+
+    @property
+    def feedback_s(self) -> float | None:
+        """When the newest state came, for a loop that keeps its phase to the controller's; None: it need not."""
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a stop has run its course."""
+        return not self.state.armed and self.state.arming is None and self.state.stopping is None
+
+    # --- what a subclass does ---
+
     def _carry_out(self, decision: gs.Decision, now_s: float) -> None:
         raise NotImplementedError
 
@@ -153,7 +187,12 @@ class GuardBase:
 
     def beat(self) -> Beat:
         """What the other guards are told."""
-        return Beat(self.config.name, self._boot, self._stops, self._stop_cause, stop_domain.unsafe(self.state.holding))
+        unsafe = stop_domain.unsafe(self.state.holding)
+        return Beat(self.config.name, self._boot, self._stops, self._stop_cause, unsafe, self._zone())
+
+    def _zone(self) -> str:
+        """What of this robot is, or is about to be, where arm and vehicle meet; empty when it is clear."""
+        raise NotImplementedError
 
     def _may_command(self, client: Any, trace_id: str) -> bool:
         if client is self.commander:

@@ -36,29 +36,48 @@ class GuardConfig:
     name: str = "guard"  # of this guard in its stop domain
     peers: Mapping[str, str] = field(default_factory=dict)  # the domain's other guards: name -> folder, or "slot:N"
     peer_timeout_s: float = 0.100  # silence of a peer
+    interlock: tuple[str, ...] = ()  # peers whose vehicle stands under this arm: it is told when the arm is there
+    interlock_zone_m: tuple[float, ...] = ()  # where: x, y, z from, x, y, z to, in base_link
 
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name in ("inputs", "moving_inputs"):
-                _check_inputs(f.name, value)
+                check_inputs(f.name, value)
             elif f.name == "name":
                 if not isinstance(value, str) or not value:
                     raise ConfigError(f"name={value!r}: give the name of this guard")
             elif f.name == "peers":
-                _check_peers(value, self.name)
+                check_peers(value, self.name)
+            elif f.name in ("interlock", "interlock_zone_m"):
+                pass  # checked together, below
             elif f.name == "streaming_sources":
                 # a name nobody sends would leave its source unwatched
                 if not isinstance(value, tuple) or any(s not in SOURCES for s in value):
                     raise ConfigError(f"streaming_sources={value!r}: give a list of names from {', '.join(SOURCES)}")
             else:
                 _positive(f.name, value)
+        _check_interlock(self.interlock, self.interlock_zone_m, self.peers)
         for name, limit in self.moving_inputs.items():
             if not limit <= self.inputs.get(name, 0.0):
                 raise ConfigError(f"moving_inputs.{name}={limit!r}: give an input of `inputs`, and at most its limit")
 
 
-def _check_inputs(field_name: str, value: Any) -> None:
+def _check_interlock(names: Any, zone: Any, peers: Mapping[str, str]) -> None:
+    if not isinstance(names, tuple) or any(name not in peers for name in names):
+        raise ConfigError(f"interlock={names!r}: give a list of names of the peers")
+    if bool(names) != bool(zone):
+        raise ConfigError("interlock and interlock_zone_m: give both or neither")
+    if not zone:
+        return
+    numbers = isinstance(zone, tuple) and len(zone) == 6 and all(
+        isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in zone
+    )
+    if not numbers or any(zone[i] >= zone[i + 3] for i in range(3)):
+        raise ConfigError(f"interlock_zone_m={zone!r}: give x, y, z from and x, y, z to, in m, each from below its to")
+
+
+def check_inputs(field_name: str, value: Any) -> None:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{field_name}={value!r}: give a map from input name to its time limit in seconds")
     for name, limit in value.items():
@@ -67,7 +86,7 @@ def _check_inputs(field_name: str, value: Any) -> None:
         _positive(f"{field_name}.{name}", limit)
 
 
-def _check_peers(peers: Any, own_name: str) -> None:
+def check_peers(peers: Any, own_name: str) -> None:
     if not isinstance(peers, Mapping) or not all(isinstance(x, str) and x for pair in peers.items() for x in pair):
         raise ConfigError(f"peers={peers!r}: give a map from the name of a guard to its socket folder, or to slot:N")
     if own_name in peers:
@@ -79,8 +98,8 @@ def _positive(name: str, value: Any) -> None:
         raise ConfigError(f"{name}={value!r}: give a number above 0")
 
 
-def load(path: Path | str) -> GuardConfig:
-    """The configuration in a YAML file. Raises ConfigError naming file, field and value."""
+def read(path: Path | str) -> dict[str, Any]:
+    """The map in a YAML file. Raises ConfigError naming the file."""
     try:
         raw = yaml.safe_load(Path(path).read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -89,13 +108,18 @@ def load(path: Path | str) -> GuardConfig:
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigError(f"guard configuration {path}: expected a map of parameters")
+    return raw
+
+
+def load(path: Path | str) -> GuardConfig:
+    """The configuration in a YAML file. Raises ConfigError naming file, field and value."""
+    raw = read(path)
     known = {f.name for f in fields(GuardConfig)}
     for name in raw:
         if name not in known:
             known_names = ", ".join(sorted(known))
             raise ConfigError(f"guard configuration {path}: unknown parameter {name!r}; known: {known_names}")
-    if isinstance(raw.get("streaming_sources"), list):
-        raw["streaming_sources"] = tuple(raw["streaming_sources"])
+    raw = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
     try:
         return GuardConfig(**raw)
     except ConfigError as error:

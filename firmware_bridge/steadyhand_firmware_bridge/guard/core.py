@@ -22,6 +22,7 @@ from steadyhand_firmware_bridge.guard.admission import Admission
 from steadyhand_firmware_bridge.guard.base import Answer, GuardBase
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
+from steadyhand_firmware_bridge.guard.zone import Zone
 
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
 LINK_REFUSALS = 3  # packages in a row that the link did not take
@@ -48,12 +49,38 @@ class Guard(GuardBase):
         self.source = SourceWatchdog(
             config.command_timeout_s, frozenset(config.streaming_sources), config.motion_wanted_rad_s
         )
+        self.zone = Zone(config.interlock_zone_m)
         self.link = LinkMonitor(robot.period_s)  # tells of clock and link; decides nothing
         self._pending: tuple[Any, Chunk] | None = None
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
         self._link_refusals = 0
         self._controller_stamp_s = self._feedback_s = float("-inf")
+
+    # --- what the loop needs ---
+
+    def open(self, now_s: float) -> None:
+        """Begin to connect."""
+        self.robot.open(now_s)
+
+    def readable(self) -> list[Any]:
+        """The controller's sockets."""
+        return list(self.robot.readable())
+
+    def service(self, now_s: float) -> None:
+        """Take what the controller has sent."""
+        self.robot.service(now_s)
+
+    @property
+    def moving(self) -> bool:
+        """Whether a plan moves the arm."""
+        return self.motion.moving
+
+    @property
+    def feedback_s(self) -> float | None:
+        """When the newest state of the controller came."""
+        feedback = self.robot.feedback()
+        return None if feedback is None else feedback.stamp_s
 
     # --- one control cycle ---
 
@@ -230,6 +257,10 @@ class Guard(GuardBase):
             "gripper_commanded_m": feedback.gripper_commanded_m if feedback is not None else float("nan"),
         }
 
+    def _zone(self) -> str:
+        feedback = self.robot.feedback()
+        return self.zone.says(None if feedback is None else feedback.q_rad, self.motion.plan)
+
     # --- clients ---
 
     def _command(self, client: Any, message: Any, now_s: float) -> None:
@@ -258,6 +289,10 @@ class Guard(GuardBase):
         result = self.admission.judge(chunk, self.state, self.motion, feedback, next_setpoint_s, now_s)
         if result.plan is None:
             self._refuse(client, chunk.trace_id, result.reason, result.detail)
+            return
+        occupied = self.domain.occupied(self.config.interlock, now_s)
+        if occupied and self.zone.forbids(result.plan, self.motion.q_rad):
+            self._refuse(client, chunk.trace_id, Reason.WORKSPACE, f"interlock: {occupied}")
             return
         self.motion.commit(result.plan)
         self.source.accepted(chunk.source, result.waypoints_end_s, result.end_speed_rad_s, now_s)
@@ -314,5 +349,4 @@ class Guard(GuardBase):
     @property
     def settled(self) -> bool:
         """Whether a stop has run its course: nothing is being sent any more."""
-        idle = not self.state.armed and self.state.arming is None and self.state.stopping is None
-        return idle and self._halt_until_s is None
+        return super().settled and self._halt_until_s is None

@@ -15,13 +15,12 @@ from typing import Any
 
 from steadyhand.errors import ConfigError
 from steadyhand.guard_protocol import VERSION, Hello, Reply
-from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.guard.base import GuardBase
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Client, Server
 
 FIFO_PRIORITY = 20
 RESERVE_S = 0.0003  # stop serving clients this long before the deadline
-HEARTBEAT_LIMIT_S = 0.040  # silence after which the program on the controller stops
 LATEST_ADMISSION = 0.6  # a chunk is judged when this share of a cycle is left, even if it seems to take longer
 PHASE_GAIN, PHASE_STEP_S = 0.01, 10e-6  # at most 10 us a cycle: nothing that a set-point would show
 GC_CYCLES = 1250  # collect what little there is once so often, with a cycle's spare time
@@ -53,39 +52,39 @@ class Lateness:
 
 
 class Loop:
-    """Runs a `Guard` on a `Server` until `stop_at_rest` was asked for and done."""
+    """Runs a guard on a `Server` until `stop_at_rest` was asked for and done."""
 
     def __init__(self, server: Server, period_s: float, peers: PeerSocket | None = None):
         self.server, self.period_s = server, period_s
         self.peers = peers or PeerSocket(server.folder, {})
-        self.guard: Guard | None = None
+        self.guard: GuardBase | None = None
         self.lateness = Lateness()
         self.admissions_s = Lateness()
         self.ending = False  # set by a signal handler
         self._deadline_s = 0.0
         self._admission_s = 0.5 * period_s  # running estimate of what judging a chunk costs
 
-    def run(self, guard: Guard) -> None:
+    def run(self, guard: GuardBase) -> None:
         """Cycle until asked to end and everything has come to rest (at most 4 s after being asked)."""
         self.guard = guard
         gc.collect()
         gc.freeze()
         gc.disable()
-        guard.robot.open(time.monotonic())
+        guard.open(time.monotonic())
         self._deadline_s = time.monotonic() + self.period_s
         end_s = None
         while True:
             late_s = self._wait()
             guard.late_cycles += late_s > self.period_s
-            if guard.motion.moving:
+            if guard.moving:
                 self.lateness.add(late_s)
             self._urgent()  # also when no cycle leaves time to wait, and what came in the last moment before this one
             now_s = time.monotonic()
             if self.ending and end_s is None:
                 end_s = now_s + 4.0
                 guard.fault("shutdown", "the guard was asked to end", now_s)
-            if late_s > HEARTBEAT_LIMIT_S and guard.state.armed:
-                # the program on the controller has stopped by itself; do not wake up into a burst of set-points
+            if late_s > guard.late_limit_s and guard.state.armed:
+                # the robot has stopped by itself; do not wake up into a burst of set-points
                 guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
             state = guard.cycle(now_s)
             self._next_deadline(now_s)
@@ -109,11 +108,11 @@ class Loop:
 
         So each of its cycles finds exactly one new set-point; with two free clocks, some would find none or two.
         """
-        feedback = self.guard.robot.feedback()
-        if feedback is None:
+        feedback_s = self.guard.feedback_s
+        if feedback_s is None:
             return 0.0
         half_s = 0.5 * self.period_s
-        off_s = (feedback.stamp_s + half_s - self._deadline_s + half_s) % self.period_s - half_s
+        off_s = (feedback_s + half_s - self._deadline_s + half_s) % self.period_s - half_s
         return min(PHASE_STEP_S, max(-PHASE_STEP_S, PHASE_GAIN * off_s))
 
     def _publish(self, state: Any) -> None:
@@ -145,7 +144,7 @@ class Loop:
                 if left_s > 0:
                     time.sleep(left_s)
                 return time.monotonic() - self._deadline_s
-            robot_sockets = self.guard.robot.readable()
+            robot_sockets = self.guard.readable()
             try:
                 sockets = [*self.server.readable(), *self.peers.readable(), *robot_sockets]
                 ready, _, _ = select.select(sockets, [], [], left_s - RESERVE_S / 2)
@@ -167,7 +166,7 @@ class Loop:
         self._urgent()
         self.peers.send(self.guard.beat())
         if any(s in ready for s in robot_sockets):
-            self.guard.robot.service(time.monotonic())
+            self.guard.service(time.monotonic())
         self.server.accept()
         for client in [c for c in self.server.clients if c.sock in ready]:
             if not self.server.receive(client, self._handle, self._may_go_on):

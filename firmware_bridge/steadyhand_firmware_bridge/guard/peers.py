@@ -21,10 +21,10 @@ def peer_folder(where: str) -> Path:
     """Socket folder of a peer: a path, or `slot:N`. Raises ConfigError naming the value."""
     if not where.startswith("slot:"):
         return Path(where)
-    number = where.removeprefix("slot:")
+    number, _, below = where.removeprefix("slot:").partition("/")
     if not number.isdecimal() or int(number) > MAX_SLOT:
         raise ConfigError(f"peer at {where!r}: give slot:0 to slot:{MAX_SLOT}, or a socket folder")
-    return current_slot({**os.environ, "STEADYHAND_SLOT": number}).socket_dir
+    return current_slot({**os.environ, "STEADYHAND_SLOT": number}).socket_dir / below
 
 
 class PeerSocket:

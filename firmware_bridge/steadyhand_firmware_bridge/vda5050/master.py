@@ -412,7 +412,7 @@ class Master:
             return None
         ours = route is not None and state.order_id == route.order_id
         base = AgvFeedback(
-            stamp_s=self._heard_s, driving=state.driving, pose_m_rad=self._pose, map_id=state.map_id,
+            stamp_s=self._state_s, driving=state.driving, pose_m_rad=self._pose, map_id=state.map_id,
             twist_m_s_rad_s=self._twist, twist_stamp_s=self._twist_s, paused=state.paused,
             operating_mode=state.operating_mode, battery_percent=state.battery_percent,
             last_waypoint=state.last_node_id, waypoints_left=len(state.nodes) if ours else 0,

@@ -1,0 +1,93 @@
+"""Parameters of a vehicle's guard, validated where they enter. YAML (`config/agv.yaml`) only fills them."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from steadyhand.config import check_ranges, described
+from steadyhand.errors import ConfigError
+from steadyhand.vda5050.header import Identity
+from steadyhand_firmware_bridge.guard.config import check_inputs, check_peers, read
+from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
+
+
+@dataclass(frozen=True)
+class AgvGuardConfig:
+    """What a vehicle's guard watches. `interlock` names the peers (arms) that must be clear before it may leave."""
+
+    inputs: Mapping[str, float] = field(default_factory=dict)  # AUTO input -> longest silence (s)
+    moving_inputs: Mapping[str, float] = field(default_factory=dict)
+    name: str = "agv"
+    peers: Mapping[str, str] = field(default_factory=dict)
+    interlock: tuple[str, ...] = ()
+    interlock_xy_m: tuple[float, ...] = ()  # where they meet, in the map; empty: everywhere
+    link_timeout_s: float = described(0.5, "silence of an operator in control", "s", 0.02, 5.0)
+    peer_timeout_s: float = described(0.1, "silence of another guard", "s", 0.02, 5.0)
+    velocity_timeout_s: float = described(0.5, "silence of who commands a velocity", "s", 0.02, 0.5)
+    shell_timeout_s: float = described(0.5, "silence of the commander's process while it moves", "s", 0.02, 5.0)
+    command_age_s: float = described(0.5, "age of the state that a command answers", "s", 0.02, 5.0)
+    rest_speed: float = described(0.01, "below it, in m/s and rad/s, the vehicle rests", "", 0.001, 0.1)
+    rest_gap_s: float = described(35.0, "longest gap between two measurements of rest", "s", 0.1, 600.0)
+    interlock_radius_m: float = described(2.0, "how near to where they meet", "m", 0.1, 100.0)
+
+    def __post_init__(self) -> None:
+        check_inputs("inputs", self.inputs)
+        check_inputs("moving_inputs", self.moving_inputs)
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigError(f"name={self.name!r}: give the name of this guard")
+        check_peers(self.peers, self.name)
+        for name in self.interlock:
+            if name not in self.peers:
+                raise ConfigError(f"interlock: {name!r} is none of the peers")
+        place = self.interlock_xy_m
+        if place and not (len(place) == 2 and all(isinstance(v, (int, float)) and math.isfinite(v) for v in place)):
+            raise ConfigError(f"interlock_xy_m={place!r}: give [x, y] in m, or leave it out")
+        check_ranges(self)
+
+
+@dataclass(frozen=True)
+class AgvFile:
+    """Everything in one file: `guard`, `vehicle` (with `manufacturer`, `serial_number`, `version`) and `broker`."""
+
+    guard: AgvGuardConfig
+    vehicle: MasterConfig
+    broker: BrokerConfig
+
+
+def load(path: Path | str) -> AgvFile:
+    """The configuration in a YAML file. Raises ConfigError naming file, field and value."""
+    raw = read(path)
+    try:
+        for name in raw:
+            if name not in ("guard", "vehicle", "broker"):
+                raise ConfigError(f"unknown section {name!r}; known: guard, vehicle, broker")
+        vehicle = dict(_section(raw, "vehicle"))
+        names = [f.name for f in fields(Identity)]
+        identity = _made(Identity, "vehicle", {n: vehicle.pop(n) for n in names if n in vehicle})
+        master = _made(MasterConfig, "vehicle", vehicle | {"identity": identity})
+        guard = {k: tuple(v) if isinstance(v, list) else v for k, v in _section(raw, "guard").items()}
+        broker = _made(BrokerConfig, "broker", _section(raw, "broker"))
+        return AgvFile(_made(AgvGuardConfig, "guard", guard), master, broker)
+    except ConfigError as error:
+        raise ConfigError(f"AGV configuration {path}: {error}") from error
+
+
+def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
+    value = raw.get(name) or {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name}: {value!r}: give a map of parameters")
+    return value
+
+
+def _made(cls: type, section: str, values: dict[str, Any]) -> Any:
+    known = {f.name for f in fields(cls)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{section}: unknown parameter {name!r}; known: {', '.join(sorted(known))}")
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ConfigError(f"{section}: {error}") from error

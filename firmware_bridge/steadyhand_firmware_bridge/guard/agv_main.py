@@ -1,0 +1,105 @@
+"""`steadyhand-agv-guard`: the process that alone commands the vehicle.
+
+Exit codes: 0 ended at rest after SIGTERM or SIGINT, 1 wrong configuration or slot taken, 3 internal error. When it dies
+the vehicle drives on to its last released node, and no further (docs/agv.md).
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import secrets
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from steadyhand.agv import Agv
+from steadyhand.errors import SteadyhandError
+from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.guard.agv_config import AgvFile, AgvGuardConfig, load
+from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
+from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
+from steadyhand_firmware_bridge.guard.peers import PeerSocket
+from steadyhand_firmware_bridge.guard.server import Server
+
+FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside it
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point."""
+    args = _parse(argv)
+    try:
+        if args.bridge == "vda5050":
+            file = load(args.config)
+            agv, config = _vda5050(file), file.guard
+        else:
+            agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
+        folder = Path(args.socket_dir) if args.socket_dir else current_slot().socket_dir / FOLDER
+    except SteadyhandError as error:
+        print(f"steadyhand-agv-guard: {error}", file=sys.stderr)
+        return 1
+    return serve(agv, config, folder, args.sched)
+
+
+def serve(agv: Agv, config: AgvGuardConfig, folder: Path, sched: str = "auto") -> int:
+    """Guard this vehicle until SIGTERM or SIGINT, on the main thread. For whatever process holds a bridge."""
+    with contextlib.ExitStack() as opened:
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            server, peers = Server(folder), PeerSocket(folder, config.peers)
+            for part in (server, peers, agv):  # the vehicle is let go first, the slot last
+                opened.callback(part.close)
+            server.open()
+            peers.open()
+            scheduler = set_scheduler(sched)
+        except SteadyhandError as error:
+            print(f"steadyhand-agv-guard: {error}", file=sys.stderr)
+            return 1
+        loop = Loop(server, agv.period_s, peers)
+        guard = AgvGuard(agv, config, server.credential, _fresh_token, server.send, time.monotonic())
+        guard.scheduler = scheduler
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: setattr(loop, "ending", True))
+        print(f"steadyhand-agv-guard ready: vehicle {agv.name}, {scheduler}, sockets in {server.folder}", flush=True)
+        code = 0
+        try:
+            loop.run(guard)
+        except Exception:  # the process's edge: one stop more, then nothing
+            traceback.print_exc()
+            agv.stop(time.monotonic())
+            code = 3
+        print(f"steadyhand-agv-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
+        return code
+
+
+def _fresh_token() -> int:
+    return secrets.randbelow(2**31 - 2) + 1
+
+
+def _vda5050(file: AgvFile) -> Agv:
+    from steadyhand_firmware_bridge.vda5050.agv import VdaAgv
+
+    return VdaAgv(file.vehicle, file.broker)
+
+
+def _fake() -> Agv:
+    from steadyhand_firmware_bridge.fake_agv import FakeAgv
+
+    return FakeAgv()
+
+
+def _parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="steadyhand-agv-guard", description=__doc__.splitlines()[0])
+    parser.add_argument("--bridge", choices=("vda5050", "fake"), default="vda5050")
+    parser.add_argument("--config", default="", help="YAML file of parameters, such as config/agv.yaml")
+    parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="other")
+    parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: agv in the slot's)")
+    args = parser.parse_args(argv)
+    if args.bridge == "vda5050" and not args.config:
+        parser.error("--bridge vda5050 needs --config, such as config/agv.yaml")
+    return args
+
+
+if __name__ == "__main__":
+    sys.exit(main())

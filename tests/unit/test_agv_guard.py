@@ -1,0 +1,303 @@
+"""The vehicle's guard against the in-process vehicle, time as an argument; and beside an arm's guard (I13)."""
+import itertools
+
+import numpy as np
+import pytest
+
+from steadyhand.agv import AgvKind
+from steadyhand.errors import ConfigError
+from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
+from steadyhand_firmware_bridge.fake_agv import FakeAgv
+from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig, load
+from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
+from tests.unit import test_guard_core as arm_core
+
+CREDENTIAL, DT_S = "secret", 0.02
+
+
+class Rig:
+    def __init__(self, kind=AgvKind.ORDER, **config):
+        self.agv, self.now_s = FakeAgv(kind, DT_S), 100.0
+        self.answers, tokens, self.trace = [], itertools.count(2000), itertools.count()
+        self.guard = AgvGuard(
+            self.agv, AgvGuardConfig(**config), CREDENTIAL, lambda: next(tokens), self.answered, self.now_s
+        )
+        self.guard.open(self.now_s)
+        self.shell, self.beats, self.state = "commander", True, None
+        self.guard.commander_changed(self.shell, self.now_s)
+
+    def answered(self, client, message):
+        self.answers.append(decode(encode(message)))
+
+    def run(self, seconds, each=lambda: None):
+        for _ in range(round(seconds / DT_S)):
+            self.now_s += DT_S
+            self.state = decode(encode(self.guard.cycle(self.now_s)))
+            if self.beats:
+                self.guard.handle(self.shell, Heartbeat("shell", True), self.now_s)
+            each()
+        return self
+
+    def last(self, kind):
+        return next(m for m in reversed(self.answers) if isinstance(m, kind))
+
+    def arm(self, credential=CREDENTIAL, mode="auto"):
+        self.guard.handle("operator", Arm(mode, credential, "r"), self.now_s)
+        self.run(0.3)
+        return self.last(Reply)
+
+    def drive(self, goal_m=5.0, client=None, **changes):
+        fields = dict(
+            token=self.state.token, state_stamp_s=self.state.stamp_s, trace_id=f"t{next(self.trace)}", task_id="t",
+            names=["a", "b"], poses=[[0.0, 0.0], [goal_m, 0.0]],
+        ) | changes  # fmt: skip
+        self.guard.handle(client or self.shell, Drive(**fields), self.now_s)
+
+    def twist(self, vx=0.3, **changes):
+        fields = dict(
+            token=self.state.token, state_stamp_s=self.state.stamp_s, trace_id=f"t{next(self.trace)}", vx_m_s=vx,
+            vy_m_s=0.0, omega_rad_s=0.0,
+        ) | changes  # fmt: skip
+        self.guard.handle(self.shell, Twist(**fields), self.now_s)
+
+    def speed(self):
+        return self.agv.feedback().twist_m_s_rad_s[0]
+
+
+def moving(kind=AgvKind.ORDER, **config):
+    rig = Rig(kind, **config).run(0.5)
+    assert rig.arm().ok, rig.last(Reply)
+    if kind is AgvKind.ORDER:
+        rig.drive()
+        rig.run(1.0)
+    else:
+        rig.run(1.0, rig.twist)
+    assert rig.speed() > 0.2, rig.last(Verdict)
+    return rig
+
+
+KINDS = pytest.mark.parametrize("kind", list(AgvKind), ids=lambda kind: kind.value)
+
+
+def test_it_starts_stopped_and_takes_the_credential_only():
+    rig = Rig().run(0.5)
+    assert rig.state.mode == "STOPPED" and rig.state.at_rest
+    rig.drive()
+    assert rig.last(Verdict).reason == "not_armed"
+    assert rig.arm("wrong").causes == ["credential refused"]
+    assert rig.arm().ok and rig.state.mode == "ARMED_AUTO"
+
+
+ACTS = {
+    "stop": lambda rig: rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s),
+    "e-stop of the vehicle": lambda rig: setattr(rig.agv, "e_stop", True),
+    "manual": lambda rig: setattr(rig.agv, "operating_mode", "MANUAL"),
+    "another master": lambda rig: setattr(rig.agv, "foreign", True),
+    "unreachable": lambda rig: setattr(rig.agv, "reachable", False),
+    "commander gone": lambda rig: rig.guard.commander_changed(None, rig.now_s),
+    "commander frozen": lambda rig: setattr(rig, "beats", False),
+    "fault": lambda rig: rig.guard.fault("internal_error", "x", rig.now_s),
+    "disarm": lambda rig: rig.guard.handle("operator", Arm("disarm", "", "r"), rig.now_s),
+    "operator silent": lambda rig: rig.guard.handle("pendant", Link("anna", True), rig.now_s),
+}
+
+
+@KINDS
+@pytest.mark.parametrize("act", ACTS)
+def test_whatever_stops_it_is_latched_and_resumed_by_nobody(act, kind):
+    rig = moving(kind)
+    ACTS[act](rig)
+    command = rig.twist if kind is AgvKind.VELOCITY else rig.drive
+    rig.run(0.7, lambda: command() if rig.beats else None)
+    assert not rig.guard.state.armed and rig.agv.stops >= 1
+    rig.agv.reachable, rig.agv.e_stop, rig.agv.foreign, rig.agv.operating_mode = True, False, False, "AUTOMATIC"
+    rig.beats = True
+    rig.run(5.0)
+    if act != "unreachable":  # the fake drives on to its goal when nobody reaches it: no bridge of ours repeats there
+        assert rig.speed() == 0.0 and rig.state.at_rest
+    assert rig.state.mode in ("STOPPED", "REST_UNKNOWN") and rig.state.causes
+
+
+def test_rest_that_is_not_measured_is_said_to_be_unknown():
+    rig = moving()
+    rig.agv.deaf = True
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    rig.run(2.5)
+    assert rig.state.mode == "REST_UNKNOWN" and not rig.arm().ok
+    stops = rig.agv.stops
+    assert stops >= 2
+
+
+def test_a_velocity_that_is_not_renewed_stops():
+    rig = moving(AgvKind.VELOCITY)
+    rig.run(0.4)
+    assert rig.guard.state.armed
+    rig.run(0.2)
+    assert not rig.guard.state.armed and "command_source_silent" in str(rig.state.causes)
+
+
+def test_a_task_goes_on_without_new_commands_while_its_commander_lives():
+    rig = moving()
+    rig.run(3.0)
+    assert rig.guard.state.armed and rig.speed() > 0.2
+
+
+@pytest.mark.parametrize("changes, reason", [
+    (dict(token=1), "foreign_token"), (dict(state_stamp_s=1.0), "expired"), (dict(state_stamp_s=1e9), "from_future"),
+    (dict(state_stamp_s=float("nan")), "from_future"), (dict(poses=[[0.0], [1.0, 0.0]]), "malformed"),
+    (dict(names=["a"]), "malformed"), (dict(poses=[[0.0, 0.0], [float("nan"), 0.0]]), "malformed"),
+    (dict(client="stranger"), "second_commander"),
+])  # fmt: skip
+def test_what_is_late_foreign_or_wrong_is_refused_by_name(changes, reason):
+    rig = Rig().run(0.5)
+    assert rig.arm().ok
+    rig.drive(**changes)
+    rig.run(0.5)
+    assert rig.last(Verdict).reason == reason and rig.speed() == 0.0
+    assert rig.guard.counters()[f"refused:{reason}"] == 1
+
+
+def test_hold_and_go_on():
+    rig = moving()
+    rig.guard.handle(rig.shell, Pause(rig.state.token, True, "h"), rig.now_s)
+    rig.run(2.0)
+    assert rig.last(Verdict).accepted and rig.speed() == 0.0 and rig.guard.state.armed
+    rig.guard.handle(rig.shell, Pause(rig.state.token, False, "g"), rig.now_s)
+    rig.run(1.0)
+    assert rig.speed() > 0.2
+
+
+# --- beside an arm's guard ---
+
+OVER_M = (-2.0, -2.0, -2.0, 2.0, 2.0, 2.0)  # the arm can only be in it
+FAR_M = (5.0, 5.0, 0.0, 6.0, 6.0, 1.0)  # and never in this one
+
+
+class Cell:
+    """An arm's and a vehicle's guard that hear each other after each cycle of the vehicle's."""
+
+    def __init__(self, zone_m, **agv):
+        self.arm = arm_core.Rig(name="arm", peers={"agv": "x"}, interlock=("agv",), interlock_zone_m=zone_m)
+        self.agv = Rig(name="agv", peers={"arm": "x"}, interlock=("arm",), **agv)
+        self.run(0.5)
+
+    def run(self, seconds, each=lambda: None):
+        for _ in range(round(seconds / DT_S)):
+            self.agv.run(DT_S)
+            self.arm.run(3 * arm_core.DT_S)  # nearly as long; they have clocks of their own
+            self.arm.guard.peer_beat(self.agv.guard.beat(), self.arm.now_s)
+            self.agv.guard.peer_beat(self.arm.guard.beat(), self.agv.now_s)
+            each()
+
+    def armed(self):
+        self.agv.guard.handle("operator", Arm("auto", CREDENTIAL, "r"), self.agv.now_s)
+        self.arm.guard.handle("operator", Arm("auto", arm_core.CREDENTIAL, "r"), self.arm.now_s)
+        self.run(0.5)
+        assert self.agv.guard.state.armed and self.arm.guard.state.armed
+        return self
+
+
+def test_a_vehicle_never_leaves_under_an_arm_that_is_not_clear():
+    cell = Cell(OVER_M).armed()
+    assert "over the vehicle" in cell.agv.state.interlock
+    cell.agv.drive()
+    cell.run(1.0)
+    assert "interlock" in cell.agv.last(Verdict).detail and cell.agv.speed() == 0.0
+    assert cell.agv.guard.state.armed and cell.arm.guard.state.armed  # refused, and nobody had to stop
+
+
+def test_a_vehicle_leaves_when_the_arm_is_clear_and_says_so_first():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    assert cell.agv.guard.beat().zone and cell.agv.guard.agv.feedback().task_id == ""  # told first
+    cell.run(1.0)
+    assert cell.agv.speed() > 0.2
+
+
+def test_an_arm_does_not_reach_over_a_vehicle_that_moves():
+    cell = Cell(FAR_M).armed()
+    cell.arm.guard.zone._box = None
+    cell.agv.drive()
+    cell.run(0.5)
+    cell.arm.guard.zone = type(cell.arm.guard.zone)(OVER_M)
+    verdict = cell.arm.chunk()
+    assert not verdict.accepted and "interlock" in verdict.detail
+
+
+def test_an_arm_over_a_moving_vehicle_stops_it():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    cell.run(0.5)
+    cell.arm.guard.zone = type(cell.arm.guard.zone)(OVER_M)
+    cell.run(0.2)
+    assert not cell.agv.guard.state.armed and "interlock" in str(cell.agv.state.causes)
+    assert not cell.arm.guard.state.armed  # one stop domain
+
+
+def test_a_silent_arm_is_not_clear():
+    cell = Cell(FAR_M).armed()
+    cell.agv.run(0.2)
+    assert not cell.agv.guard.state.armed and "silent" in cell.agv.state.interlock
+
+
+def test_far_from_where_they_meet_the_arm_does_not_matter():
+    cell = Cell(OVER_M, interlock_xy_m=(50.0, 0.0)).armed()
+    cell.agv.drive()
+    cell.run(1.0)
+    assert cell.agv.speed() > 0.2
+
+
+@pytest.mark.parametrize("act", ["stop", "e-stop of the vehicle"])
+def test_whatever_stops_the_vehicle_stops_the_arm(act):
+    cell = Cell(FAR_M).armed()
+    ACTS[act](cell.agv)
+    cell.run(0.3)
+    assert not cell.arm.guard.state.armed and not cell.agv.guard.state.armed
+
+
+@pytest.mark.parametrize("act", ["stop", "protective"])
+def test_whatever_stops_the_arm_stops_the_vehicle(act):
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    cell.run(0.5)
+    if act == "stop":
+        cell.arm.guard.stop_requests([(Stop("panel"), 1)], cell.arm.now_s)
+    else:
+        cell.arm.robot.safety_mode = 3
+    cell.run(3.0)
+    assert not cell.agv.guard.state.armed and cell.agv.speed() == 0.0 and np.isfinite(cell.agv.state.pose_m_rad).all()
+
+
+# --- configuration ---
+
+GOOD = """
+vehicle: {manufacturer: acme, serial_number: agv-1, release_nodes: 2}
+broker: {host: localhost}
+guard: {peers: {arm: "slot:3"}, interlock: [arm], interlock_xy_m: [1.0, 2.0]}
+"""
+
+
+def test_the_files_are_read(tmp_path):
+    (tmp_path / "agv.yaml").write_text(GOOD)
+    file = load(tmp_path / "agv.yaml")
+    assert file.vehicle.release_nodes == 2 and file.guard.interlock == ("arm",) and file.broker.port == 1883
+    load("config/agv.yaml")
+
+
+@pytest.mark.parametrize("text, match", [
+    ("vehicle: {serial_number: x}", "manufacturer"), ("robot: {}", "unknown section 'robot'"), ("[]", "map"),
+    (GOOD.replace("release_nodes", "nodes"), "vehicle: unknown parameter 'nodes'"),
+    (GOOD.replace("interlock: [arm]", "interlock: [leg]"), "'leg' is none of the peers"),
+    (GOOD.replace("[1.0, 2.0]", "[1.0]"), "interlock_xy_m"), (GOOD.replace("localhost", "''"), "broker.host"),
+    (GOOD.replace("agv-1", "a/b"), "serial_number"), (GOOD.split("guard:")[0] + "guard: 5", "map of parameters"),
+])  # fmt: skip
+def test_a_wrong_file_is_refused_by_name(tmp_path, text, match):
+    (tmp_path / "agv.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=match):
+        load(tmp_path / "agv.yaml")
+
+
+@pytest.mark.parametrize("changes", [dict(velocity_timeout_s=0.6), dict(name=""), dict(peers={"agv": "x"})])
+def test_a_wrong_guard_is_refused(changes):
+    with pytest.raises(ConfigError):
+        AgvGuardConfig(**changes)
