@@ -74,7 +74,7 @@ class StopDomain:
         return found
 
     def occupied(self, names: Iterable[str], now_s: float) -> str:
-        """Why the place where arm and vehicle meet is not clear of these peers; empty when it is. Silent is not clear."""
+        """Why the place where arm and vehicle meet is not clear of these peers, which silence never is; else empty."""
         for name in names:
             beat, silence_s = self._beats.get(name), now_s - self._last_s.get(name, -math.inf)
             if beat is None or silence_s > self.timeout_s:
