@@ -22,6 +22,8 @@ from steadyhand import cell
 from steadyhand.slot import current_slot
 from steadyhand_sim.ur_controller import frames
 
+# End of a custom script: the client waits until it says so in the register of the control script.
+DONE = "  sleep(0.5)\n  write_output_integer_register(0, 2)\nend\n"
 BOTH, CB3, E_SERIES = ("cb3", "e_series"), ("cb3",), ("e_series",)
 HOME = [float(q) for q in cell.HOME_Q_RAD]
 
@@ -190,7 +192,7 @@ def _(s):
     s.robot.pendant("pause_program")
     until(lambda: s.receive.getRuntimeState() == 4)
     s.robot.pendant("play_program")
-    until(lambda: s.receive.getRuntimeState() == 2)
+    until(lambda: s.receive.getRuntimeState() == 2 and s.control.isProgramRunning())
 
 
 @call("receive.getJointMode")
@@ -668,7 +670,7 @@ def _(s):
 
 @call("control.sendCustomScript")
 def _(s):
-    assert s.control.sendCustomScript("def lamp_off():\n  set_standard_digital_out(4, False)\nend\n")
+    assert s.control.sendCustomScript("def lamp_off():\n  set_standard_digital_out(4, False)\n" + DONE)
     until(lambda: not s.receive.getDigitalOutState(4), 2.0, "output 4 off")
     s.reupload()
 
@@ -757,7 +759,7 @@ def _(s):
 @call("io.setInputIntRegister")
 def _(s):
     assert s.io.setInputIntRegister(20, 4711)
-    program = "def echo():\n  write_output_integer_register(12, read_input_integer_register(20))\nend\n"
+    program = "def echo():\n  write_output_integer_register(12, read_input_integer_register(20))\n" + DONE
     assert s.control.sendCustomScript(program)
     until(lambda: s.receive.getOutputIntRegister(12) == 4711, 2.0, "the register, echoed by a program")
     s.reupload()
@@ -766,7 +768,7 @@ def _(s):
 @call("io.setInputDoubleRegister")
 def _(s):
     assert s.io.setInputDoubleRegister(20, 2.5)
-    program = "def echo():\n  write_output_float_register(12, read_input_float_register(20))\nend\n"
+    program = "def echo():\n  write_output_float_register(12, read_input_float_register(20))\n" + DONE
     assert s.control.sendCustomScript(program)
     until(lambda: s.receive.getOutputDoubleRegister(12) == 2.5, 2.0, "the register, echoed by a program")
     s.reupload()

@@ -1,7 +1,7 @@
 """Messages between the guard and its clients: msgpack maps, one per packet, strictly checked on both sides.
 
 Sockets live in the slot's socket folder (0700):
-  command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm. The guard answers
+  command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm, RobotAct. The guard answers
                 Verdict and Reply, and streams State every control cycle to clients that asked for it. A client that
                 does not read loses states (counted), never time of the guard.
   domain.sock   SOCK_DGRAM. Beats of the other guards of the stop domain; there only when the configuration names peers.
@@ -128,6 +128,18 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class RobotAct:
+    """Power on, release brakes, unlock ...: an operator's act on the robot itself, authenticated like an arming.
+
+    Refused while armed, arming or stopping. The Reply comes when the controller has answered.
+    """
+
+    act: str
+    credential: str
+    request_id: str
+
+
+@dataclass(frozen=True)
 class Link:
     """Operator link: one beat of an operator who is in control, or, with `in_control` false, its orderly end.
 
@@ -233,7 +245,8 @@ STATES = (State, AgvState)
 MESSAGES: dict[str, type] = {
     c.__name__.lower(): c
     for c in (
-        Hello, Chunk, Gripper, Drive, Twist, Pause, Heartbeat, Stop, Arm, Link, Beat, Verdict, Reply, State, AgvState,
+        Hello, Chunk, Gripper, Drive, Twist, Pause, Heartbeat, Stop, Arm, RobotAct, Link, Beat, Verdict, Reply,
+        State, AgvState,
     )
 }  # fmt: skip
 _KINDS = {c: name for name, c in MESSAGES.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -75,6 +75,26 @@ class Arming:
 
     phase: ArmingPhase
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class ActResult:
+    """How an operator's act on the robot ended; `detail` is the controller's own answer, or why there is none."""
+
+    act: str
+    ok: bool
+    detail: str = ""
+
+
+@runtime_checkable
+class OperatorActs(Protocol):
+    """What a robot may offer beside `Robot`: power, brakes and unlocking. The guard calls it on an operator's word only."""
+
+    def begin_act(self, act: str, now_s: float) -> None:
+        """Start an act, such as "power-on". Raises RobotError for an unknown one, or while another is under way."""
+
+    def act_result(self) -> ActResult | None:
+        """How the act begun last has ended, once; None before."""
 
 
 class Robot(Protocol):

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from steadyhand import cell, ur5
-from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
+from steadyhand.errors import RobotError
+from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand_firmware_bridge.ur5 import gripper_opening, gripper_outputs
 
 HEARTBEAT_LIMIT_S = 0.040
@@ -42,6 +43,7 @@ class FakeRobot:
         self._feedback: Feedback | None = None
         self._arming = Arming(ArmingPhase.IDLE)
         self._arming_token, self._armed_at_s = 0, 0.0
+        self._act_result: ActResult | None = None
 
     def open(self, now_s: float) -> None:
         """Begin time."""
@@ -147,6 +149,21 @@ class FakeRobot:
         self.gripper_writes += 1
         self._outputs = gripper_outputs(width_m)
         return True
+
+    def begin_act(self, act: str, now_s: float) -> None:
+        """Ends at once: the modes change as a controller's would."""
+        if act not in ("power-on", "brake-release", "unlock", "power-off"):
+            raise RobotError(f"act {act[:40]!r} is none of this robot's")
+        if act == "unlock":
+            self.safety_mode = 1 if self.safety_mode == 3 else self.safety_mode
+        else:
+            self.robot_mode = {"power-on": 5, "brake-release": 7, "power-off": 3}[act]
+        self._act_result = ActResult(act, True, "done")
+
+    def act_result(self) -> ActResult | None:
+        """How it ended, once."""
+        result, self._act_result = self._act_result, None
+        return result
 
     def close(self) -> None:
         """Nothing to let go of."""

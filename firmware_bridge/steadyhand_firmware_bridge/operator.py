@@ -6,7 +6,9 @@ import socket
 from pathlib import Path
 
 from steadyhand.errors import RobotError
-from steadyhand.guard_protocol import REARM_TOKEN_FILE, STATES, STOP_SOCKET, AgvState, Arm, Reply, State, Stop, encode
+from steadyhand.guard_protocol import (
+    REARM_TOKEN_FILE, STATES, STOP_SOCKET, AgvState, Arm, Reply, RobotAct, State, Stop, encode,
+)
 from steadyhand.guard_state import ARM_MODES
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge.client import GuardClient
@@ -55,6 +57,11 @@ def disarm(timeout_s: float = 4.0, folder: Path | None = None) -> Reply:
     return _ask("disarm", "", timeout_s, folder)
 
 
+def robot_act(act: str, timeout_s: float = 10.0, folder: Path | None = None) -> Reply:
+    """Ask the guard for an act on the robot itself, such as "power-on" or "unlock"; its reply is the controller's."""
+    return _send(RobotAct(act, credential(folder), secrets.token_hex(8)), act, timeout_s, folder)
+
+
 def credential(folder: Path | None = None) -> str:
     """Content of the guard's token file; raises RobotError when this user may not read it or no guard runs."""
     path = (folder or current_slot().socket_dir) / REARM_TOKEN_FILE
@@ -66,14 +73,17 @@ def credential(folder: Path | None = None) -> str:
 
 
 def _ask(mode: str, secret: str, timeout_s: float, folder: Path | None) -> Reply:
+    return _send(Arm(mode=mode, credential=secret, request_id=secrets.token_hex(8)), mode, timeout_s, folder)
+
+
+def _send(message: Arm | RobotAct, what: str, timeout_s: float, folder: Path | None) -> Reply:
     client = GuardClient("operator", states=False, folder=folder)
     client.connect()
-    request = secrets.token_hex(8)
     try:
-        client.send(Arm(mode=mode, credential=secret, request_id=request))
-        reply = client.wait(lambda m: isinstance(m, Reply) and m.request_id == request, timeout_s)
+        client.send(message)
+        reply = client.wait(lambda m: isinstance(m, Reply) and m.request_id == message.request_id, timeout_s)
     finally:
         client.close()
     if reply is None:
-        raise RobotError(f"the guard did not answer {mode!r} within {timeout_s} s")
+        raise RobotError(f"the guard did not answer {what!r} within {timeout_s} s")
     return reply

@@ -1,7 +1,7 @@
 """Driver of a UR5 (CB3) or UR5e: RTDE for feedback and set-points, script port for our program, dashboard for stops.
 
-One thread, nothing waits: `service` advances whatever is ready. It never powers on, releases brakes or unlocks; it
-uploads our program at arming and asks for the controller's own stop, and nothing else. Source of the protocol facts:
+One thread, nothing waits: `service` advances whatever is ready. By itself it never powers on, releases brakes or unlocks:
+it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word. Source of the protocol facts:
 Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and "Dashboard Server".
 """
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import ProtocolError, RobotError
-from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
+from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
+from steadyhand_firmware_bridge.operator_acts import OperatorDashboard
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
 from steadyhand_firmware_bridge.urscript import next_heartbeat
 
@@ -72,6 +73,8 @@ class Ur5Robot:
         )
         self.dashboard = DashboardClient(config.host)
         self.watch = DashboardClient(config.host)  # of its own, so that no question delays a stop
+        self.acts = OperatorDashboard(config.host)
+        self._act_result: ActResult | None = None
         self._feedback: Feedback | None = None
         self._heartbeat = 0
         self._retry_s = 0.0
@@ -110,6 +113,7 @@ class Ur5Robot:
         if self._stop_until_s > now_s >= self._stop_retry_s:
             self._ask_stop(now_s)
         self._watch_control(now_s)
+        self._act_result = self.acts.poll(now_s) or self._act_result
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._advance_arming(now_s)
 
@@ -135,7 +139,7 @@ class Ur5Robot:
 
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        return [s for s in (self.rtde, self.dashboard, self.watch, self._upload) if s is not None and s.fileno() >= 0]
+        return [s for s in (self.rtde, self.dashboard, self.watch, self.acts, self._upload) if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
         """The newest measurement."""
@@ -232,6 +236,18 @@ class Ur5Robot:
             self._upload.close()
             self._upload = None
 
+    # --- acts of an operator ---
+
+    def begin_act(self, act: str, now_s: float) -> None:
+        """See `OperatorActs.begin_act`; the acts are `operator_acts.ACTS`."""
+        self._act_result = None
+        self.acts.begin(act, now_s)
+
+    def act_result(self) -> ActResult | None:
+        """How it ended, once."""
+        result, self._act_result = self._act_result, None
+        return result
+
     # --- commands ---
 
     def send(self, command: Command, token: int, seq: int, q_rad: np.ndarray) -> bool:
@@ -269,6 +285,7 @@ class Ur5Robot:
         self._end_upload()
         self.dashboard.close()
         self.watch.close()
+        self.acts.close()
         self.rtde.close()
 
 

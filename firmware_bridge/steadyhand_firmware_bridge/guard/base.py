@@ -11,11 +11,13 @@ from typing import Any
 
 from steadyhand import guard_state as gs
 from steadyhand import stop_domain
-from steadyhand.guard_protocol import Arm, Beat, Heartbeat, Link, Reply, Stop, Verdict
+from steadyhand.guard_protocol import Arm, Beat, Heartbeat, Link, Reply, RobotAct, Stop, Verdict
 from steadyhand.types import Mode, Reason
 from steadyhand.watchdog import InputWatchdog, LinkWatchdog
 from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT
+from steadyhand_firmware_bridge.guard.acts import RobotActs
 
+TOO_MANY = "too many failed credentials; wait a second"
 MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
 # Characters of somebody else's text that are passed on. The wire takes 4096 bytes a text and 65536 a packet: what is
@@ -51,6 +53,7 @@ class GuardBase:
         self._last_stop: dict[str, Any] = {}
         self._shell_s = now_s
         self._arm_credit, self._arm_credit_s = float(ARM_FAILURES), now_s
+        self._acts = RobotActs(None)
 
     # --- what the loop needs beside `cycle`, `handle` and the stops ---
 
@@ -156,11 +159,14 @@ class GuardBase:
                     self.answer(client, Reply(message.request_id, True, said))
             case Arm():
                 self._on_arm(client, message, now_s)
+            case RobotAct():
+                self._on_act(client, message, now_s)
             case _:
                 self._command(client, message, now_s)
 
     def forget(self, client: Any, now_s: float) -> None:
         """A client has gone."""
+        self._acts.forget(client)
         if self._arm_asked is not None and self._arm_asked[0] is client:
             self._arm_asked = None
             if self._arm_commands and self.state.arming is not None:
@@ -215,19 +221,43 @@ class GuardBase:
             return self.answer(client, Reply(message.request_id, True, "disarmed", self.state.causes()))
         if message.mode not in gs.ARM_MODES:
             return refuse(f"mode {message.mode[:20]!r}: give one of {', '.join((*gs.ARM_MODES, 'disarm'))}")
-        self._arm_credit = min(ARM_FAILURES, self._arm_credit + (now_s - self._arm_credit_s) / ARM_FAILURE_REFILL_S)
-        self._arm_credit_s = now_s
-        if self._arm_credit < 1.0:
-            return refuse("too many failed credentials; wait a second")
-        verified = hmac.compare_digest(message.credential.encode(), self.credential.encode())
-        if not verified:
-            self._arm_credit -= 1.0
+        verified = self._verified(message.credential, now_s)
+        if verified is None:
+            return refuse(TOO_MANY)
         if self._arm_asked is not None:
             return refuse("an arming is under way")
+        if self._acts.busy:
+            return refuse("an act on the robot is under way")
         if message.command and message.mode == "auto":
             return refuse("an operator's connection commands in manual and recover only")
         self._arm_asked, self._arm_commands = (client, message.request_id), message.command
         return self._step(gs.ArmRequest(gs.ARM_MODES[message.mode], verified, self.fresh_token()), now_s)
+
+    def _verified(self, credential: str, now_s: float) -> bool | None:
+        """Whether the credential is ours; None when too many wrong ones came lately."""
+        self._arm_credit = min(ARM_FAILURES, self._arm_credit + (now_s - self._arm_credit_s) / ARM_FAILURE_REFILL_S)
+        self._arm_credit_s = now_s
+        if self._arm_credit < 1.0:
+            return None
+        verified = hmac.compare_digest(credential.encode(), self.credential.encode())
+        if not verified:
+            self._arm_credit -= 1.0
+        return verified
+
+    def _on_act(self, client: Any, message: RobotAct, now_s: float) -> None:
+        """Power, brakes, unlocking: an authenticated operator's word, and only while nothing is armed or stopping."""
+        verified = self._verified(message.credential, now_s)
+        refusal = TOO_MANY if verified is None else "" if verified else "credential refused"
+        if not refusal and (self.state.armed or self.state.arming is not None or self.state.stopping is not None):
+            refusal = f"mode {self.state.mode.value}: stop and disarm first"
+        refusal = refusal or self._acts.begin(client, message, now_s)
+        if refusal:
+            self.answer(client, Reply(message.request_id, False, refusal[:TEXT_MAX], self.state.causes()))
+
+    def _answer_acts(self) -> None:
+        """Once a cycle: tell who asked how the act ended."""
+        for client, reply in self._acts.ended():
+            self.answer(client, reply)
 
     def _reply_arm(self, reply: Reply) -> None:
         if self._arm_asked is not None:

@@ -18,6 +18,7 @@ from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
 from steadyhand.types import Reason
 from steadyhand.watchdog import RestDetector, SourceWatchdog
+from steadyhand_firmware_bridge.guard.acts import RobotActs
 from steadyhand_firmware_bridge.guard.admission import Admission
 from steadyhand_firmware_bridge.guard.base import Answer, GuardBase
 from steadyhand_firmware_bridge.guard.config import GuardConfig
@@ -43,6 +44,7 @@ class Guard(GuardBase):
     ):
         super().__init__(config, credential, fresh_token, answer, now_s)
         self.robot, self.config, self.limits = robot, config, limits
+        self._acts = RobotActs(robot)
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
         self.rest = RestDetector(config.feedback_timeout_s)
@@ -100,6 +102,7 @@ class Guard(GuardBase):
         self._step(gs.Cycle(self._holding(feedback, fresh, now_s), at_rest, self._snapshot()), now_s)
         self._moments(feedback, now_s)
         self._arming(feedback, fresh, now_s)
+        self._answer_acts()
         self._send(feedback, now_s)
         self.seq += 1
         state = self._publishable(feedback, at_rest, now_s)
