@@ -161,7 +161,8 @@ class Fleet:
             for unit in self.units:
                 unit.pass_period(due_s, self.obstacles)
                 self.send_due(unit, now_s)
-                self.take_messages()  # an order does not wait until every vehicle of a fleet has passed its period
+                self.take_messages()  # neither an order nor a button waits until a whole fleet has passed its period
+                poll()
             due_s += period_s
 
     def close(self) -> None:
