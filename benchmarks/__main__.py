@@ -9,7 +9,10 @@ from pathlib import Path
 
 NAMES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "common" and not p.stem.startswith("_"))
 
-LONG = {"dst", "emulator_conformance", "fault_matrix", "fuzz", "main_job", "mtbf", "stop_latency"}  # from half an hour to many: only by name
+# From half an hour to many: only by name.
+LONG = {
+    "dst", "emulator_conformance", "fault_matrix", "fuzz", "main_job", "mtbf", "rtde_stream", "stop_latency",
+}
 
 
 def main(argv: list[str]) -> int:

@@ -3,10 +3,11 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import _kept, common
+from benchmarks import _kept, common, rtde_stream
 from benchmarks._kept import Kept
 
 
@@ -80,3 +81,38 @@ def test_a_process_that_does_not_start_is_said_and_ended(code, said):
 def test_a_process_that_is_ready(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "print('x ready: y')"], stdout=subprocess.PIPE, text=True) as process:
         common.await_ready(process, 20.0)
+
+
+# -- rtde_stream --
+
+
+def states(stamps, delays):
+    return {"stamps_s": np.array(stamps), "received_s": np.array(stamps) + 100.0 + np.array(delays)}
+
+
+def test_rtde_stream_counts_missed_cycles_and_deviations_from_the_controllers_clock():
+    stamps = np.delete(np.arange(1000) * 0.008, [500, 700, 701])
+    delays = np.zeros(len(stamps))
+    delays[800] = 0.002  # late, and the next one in time: two deviations of 2 ms
+    line = rtde_stream.judge(states(stamps, delays), 125)
+    assert (line["n"], line["missed"]) == (len(stamps) - 1 - int(len(stamps) * rtde_stream.SETTLING), 3)
+    assert sum(n for k, n in line["bins"].items() if int(k) > 10) == 2
+
+
+def test_rtde_stream_pools_its_blocks():
+    def line(side, hz, bins):
+        return {"side": side, "hz": hz, "missed": 1, "n": sum(bins.values()), "streamed_s": 1800.0, "bins": bins}
+
+    lines = [
+        line("ours", 125, {"0": 999}), line("ours", 125, {"0": 1000, "99": 1}), line("bare", 125, {"3": 1}),
+        line("ours", 500, {"7": 1}),
+    ]  # fmt: skip
+    metrics = rtde_stream.summary(lines)
+    assert (metrics["hours"], metrics["missed_per_hour_125"], metrics["hz125_max_ms"]) == (1.0, 2.0, 1.0)
+    assert metrics["hz125_p999_ms"] == 0.01 and metrics["bare_hz125_p999_ms"] == 0.04
+    assert metrics["hz500_p999_ms"] == 0.08
+
+
+def test_rtde_stream_refuses_a_stream_that_did_not_start():
+    with pytest.raises(RuntimeError, match="0 states at 125 Hz"):
+        rtde_stream.judge(states([], []), 125)
