@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("pybullet")
 from steadyhand import cell, kinematics
+from steadyhand.vda5050.header import Identity
 from steadyhand_motion import ik
 from steadyhand_sim.agv import bullet_plant
 from steadyhand_sim.agv.bullet_plant import BulletPlant
@@ -14,7 +15,6 @@ from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.site import ARM_DOCK, Site
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 from steadyhand_sim.world import World, WorldConfig
-from steadyhand.vda5050.header import Identity
 from tests.support.agv_orders import action, order
 
 pytestmark = pytest.mark.sim

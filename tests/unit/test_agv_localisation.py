@@ -98,6 +98,31 @@ def test_the_recorded_husky_through_the_estimator_stays_near_gps(husky):
     assert np.linalg.eigvalsh(covariances[-1]).min() > 0 and np.trace(covariances[-1][:2, :2]) > np.trace(covariances[10][:2, :2])
 
 
+def test_the_recorded_bag_is_replayed_through_the_estimator(husky):
+    """The real MCAP log: the same numbers as the arrays, and headings that agree with the wheels' within the figures."""
+    pytest.importorskip("rosbags")
+    bag = Husky.from_bag(DATA / "agv_husky" / "bag")
+    assert len(bag.odom_t_s) > 400 and len(bag.gyro_t_s) > 1300
+    assert np.allclose(bag.v_m_s, husky.v_m_s[-len(bag.v_m_s):], atol=1e-5)
+    assert np.allclose(bag.gyro_rad_s, husky.gyro_rad_s[-len(bag.gyro_rad_s):], atol=1e-5)
+    times, poses, covariances = replay_husky(bag, NOISE)
+    way = np.trapezoid(np.abs(bag.v_m_s), bag.odom_t_s)
+    turned = np.unwrap(poses[:, 2])
+    by_gyro = np.trapezoid(bag.gyro_rad_s, bag.gyro_t_s)
+    assert way > 20 and np.linalg.norm(np.diff(poses[:, :2], axis=0), axis=1).sum() == pytest.approx(way, rel=0.02)
+    assert turned[-1] == pytest.approx(by_gyro, abs=0.05)
+    assert np.sqrt(covariances[-1][0, 0] + covariances[-1][1, 1]) < 0.1 * way
+
+
+def test_a_truncated_bag_is_named(tmp_path):
+    pytest.importorskip("rosbags")
+    source = DATA / "agv_husky" / "bag"
+    (tmp_path / "metadata.yaml").write_bytes((source / "metadata.yaml").read_bytes())
+    (tmp_path / "husky.mcap").write_bytes((source / "husky.mcap").read_bytes()[:5000])
+    with pytest.raises(ConfigError, match="Husky bag"):
+        Husky.from_bag(tmp_path)
+
+
 def drive(seed, noise, fixes, assumed=None, seconds=60.0):
     """A figure of curves in the hall; normalised errors squared (3 degrees of freedom) and position errors over time."""
     rng = np.random.default_rng(seed)

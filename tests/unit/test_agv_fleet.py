@@ -1,0 +1,101 @@
+"""When the vehicles' process sends what: on change, on request, at the interval; what is refused is counted."""
+import numpy as np
+import pytest
+
+from steadyhand.errors import ConfigError
+from steadyhand.vda5050 import codec
+from steadyhand.vda5050.header import Identity
+from steadyhand_sim.agv import reports
+from steadyhand_sim.agv.fleet import Fleet, make_unit
+from steadyhand_sim.agv.noise import NoiseParameters
+from steadyhand_sim.agv.plant import KinematicPlant
+from steadyhand_sim.agv.site import Site
+from steadyhand_sim.agv.vehicle_config import VehicleConfig
+from tests.support.agv_orders import action, instant, order, with_header
+
+CONFIG = VehicleConfig()
+
+
+class Wire:
+    """Where the link to the broker would be: keeps what is sent."""
+
+    connected = True
+
+    def __init__(self):
+        self.sent = []
+
+    def publish(self, kind, payload, retain=False):
+        self.sent.append((kind, codec.decode(kind, payload, "2.1.0"), retain))
+
+    def close(self, farewell):
+        self.publish("connection", farewell, True)
+
+    def kinds(self):
+        found, self.sent = [kind for kind, _, _ in self.sent], []
+        return found
+
+
+@pytest.fixture
+def fleet():
+    noise, rng = NoiseParameters.none(), np.random.default_rng(0)
+    plant = KinematicPlant(CONFIG, noise, rng)
+    unit = make_unit(Identity("steadyhand", "t"), plant, CONFIG, Site(), noise, rng, (-5.0, 0.0, 0.0))
+    unit.link = Wire()
+    made = Fleet([unit], None)
+    made.send_due(unit, 0.0)
+    unit.link.kinds()
+    yield made
+    made.close()
+
+
+def test_a_state_is_due_on_change_on_request_and_at_the_latest_within_the_standards_30_s(fleet):
+    unit = fleet.units[0]
+    times = []
+    for k in range(1, 1500):
+        unit.pass_period(k * 0.04, [])
+        fleet.send_due(unit, k * 0.04)
+        if "state" in unit.link.kinds():
+            times.append(k * 0.04)
+    assert 3 <= len(times) <= 7 and np.diff(times).max() <= reports.STATE_INTERVAL_S + 0.05 < 30
+    unit.vehicle.safety.local_stop = True
+    fleet.send_due(unit, 60.0)
+    assert unit.link.kinds() == ["state"]
+    fleet.send_due(unit, 60.01)
+    assert unit.link.kinds() == []
+    message = instant(action("stateRequest", "s"), action("factsheetRequest", "f"))
+    fleet.take(unit, "instantActions", codec.encode("instantActions", with_header(message, unit.identity), "2.1.0"))
+    fleet.send_due(unit, 60.02)
+    assert sorted(unit.link.kinds()) == ["factsheet", "state"]
+
+
+def test_a_payload_that_is_refused_is_counted_and_reported(fleet):
+    unit = fleet.units[0]
+    good = codec.encode("order", with_header(order([(-5, 0), (-3, 0)]), unit.identity), "2.1.0")
+    for payload in (b"", good[:-1], good.replace(b'"t"', b'"u"'), good + b" {}"):
+        fleet.take(unit, "order", payload)
+    fleet.send_due(unit, 1.0)
+    (state,) = [message for kind, message, _ in unit.link.sent if kind == "state"]
+    assert {e["errorType"] for e in state["errors"]} == {"validationError"}
+    assert unit.counters["refused"] == 4 and state["orderId"] == ""
+    fleet.take(unit, "order", good)
+    fleet.take(unit, "order", good)
+    assert (unit.counters["order_new"], unit.counters["order_repeated"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{}, {"get": "all"}, {"do": "fly"}, {"get": "state", "vehicle": 1}, {"get": "state", "vehicle": "0"},
+     {"do": "load", "kg": -1}, {"do": "load"}, {"do": "mode", "mode": "FAST"}, {"do": "battery", "percent": 101},
+     {"do": "obstacles", "obstacles": [[0, 0, -1]]}, {"do": "obstacles", "obstacles": [[float("nan"), 0, 1]]}],
+)  # fmt: skip
+def test_what_the_score_socket_cannot_do_is_named(fleet, request_):
+    with pytest.raises(ConfigError, match="give"):
+        fleet.handle(request_)
+
+
+def test_nothing_is_made_for_a_broker_that_is_away_and_the_end_is_told(fleet):
+    unit = fleet.units[0]
+    unit.link.connected = False
+    unit.vehicle.safety.local_stop = True
+    fleet.send_due(unit, 5.0)
+    assert unit.link.kinds() == [] and unit.counters["unsendable"] == 0
