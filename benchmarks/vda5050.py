@@ -1,8 +1,8 @@
 """`vda5050`: simulated vehicles of one process on one mosquitto, and a bare client that waits for them.
 
-`order_ack`: from publishing an order to the state that has its id. `estop_visible`: from the button at the vehicle to the
-state that shows it. `last_will`: from `kill -9` of a vehicle's process to CONNECTIONBROKEN. Every message that the client
-received is held to the official schema afterwards. Half of the vehicles drive meanwhile.
+`order_ack`: from publishing an order to the state that has its id. `estop_visible`: from the button at the vehicle to
+the state that shows it. `last_will`: from `kill -9` of a vehicle's process to CONNECTIONBROKEN. Every message that the
+client received is held to the official schema afterwards. Half of the vehicles drive meanwhile.
 """
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ class Act:
 
 def vehicles(folder: Path, address: str, *arguments: str) -> subprocess.Popen:
     """The simulated vehicles as a process, said to be ready."""
+    path = os.pathsep.join(p for p in sys.path if p)
     process = subprocess.Popen(
         [sys.executable, "-m", "steadyhand_sim.agv.main", "--broker", address, *arguments], stdout=subprocess.PIPE,
-        text=True, env={**os.environ, "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        text=True, env={**os.environ, "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": path},
     )  # fmt: skip
     common.await_ready(process)
     return process

@@ -1,8 +1,8 @@
-"""Actions: which there are, and the queue that runs an order's actions by their blocking types. Pure; time is an argument.
+"""Actions: which there are, and the queue that runs an order's by their blocking types. Pure; time is an argument.
 
 Blocking (2.1 section 6.12, 3.0 section 6.2.2): actions start in the order of the list; SOFT and HARD stop driving, HARD
-and SINGLE run alone. An action that runs a given time is timed by the queue; others (trigger, fine positioning) end when
-the vehicle says so.
+and SINGLE run alone. An action that runs a given time is timed by the queue; others (trigger, fine positioning) end
+when the vehicle says so.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_NEGATIVE = ("weight", "height", "depth")
 
 @dataclass(frozen=True)
 class Spec:
-    """An action type: scopes, parameters with types (`?` in front: optional), duration (None: until told), cancelable."""
+    """An action type: scopes, parameters with types (`?`: optional), duration (None: until told), cancelable."""
 
     scopes: tuple[str, ...]
     parameters: dict[str, tuple] = field(default_factory=dict)
@@ -27,8 +27,8 @@ class Spec:
     text: str = ""
 
 
-_LOAD = {"?lhd": TEXT, "?stationType": TEXT, "?stationName": TEXT, "?loadType": TEXT, "?loadId": TEXT, "?height": NUMBER,
-         "?depth": NUMBER, "?side": TEXT, "?weight": NUMBER}  # fmt: skip
+_LOAD = {"?lhd": TEXT, "?stationType": TEXT, "?stationName": TEXT, "?loadType": TEXT, "?loadId": TEXT,
+         "?height": NUMBER, "?depth": NUMBER, "?side": TEXT, "?weight": NUMBER}  # fmt: skip
 _POSE = {"x": NUMBER, "y": NUMBER, "theta": NUMBER, "mapId": TEXT, "?lastNodeId": TEXT}
 ACTIONS: dict[str, Spec] = {
     "startPause": Spec(("INSTANT",), text="stop driving, keep the order"),

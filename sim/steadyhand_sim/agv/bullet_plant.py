@@ -21,7 +21,7 @@ GRIP = 0.9  # rubber on a hall's floor; Bullet multiplies both bodies' coefficie
 
 
 def urdf(config: VehicleConfig) -> str:
-    """URDF text: base with the deck on top, two driven wheels, a caster under each end; `load` weighs what is aboard."""
+    """URDF text: base with deck, two driven wheels, a caster under each end; `load` weighs what is aboard."""
     c, r = config, config.wheel_radius_m
     mass = c.mass_kg - 2 * WHEEL_MASS_KG
     body_height = c.height_m - r
@@ -60,7 +60,7 @@ def urdf(config: VehicleConfig) -> str:
 
 
 class BulletPlant:
-    """`step` commands the wheels and passes a control period; in a world that steps itself use `command` and `settle`."""
+    """`step` commands the wheels and passes a period; in a world that steps itself use `command` and `settle`."""
 
     def __init__(self, client, config: VehicleConfig, owns_client: bool = False) -> None:
         self._p, self._c, self._owns = client, config, owns_client
@@ -92,7 +92,8 @@ class BulletPlant:
         p.setPhysicsEngineParameter(fixedTimeStep=1.0 / PHYSICS_HZ, deterministicOverlappingPairs=1)
         for box in scene.fixed_boxes():
             if box.collides:
-                p.createMultiBody(0, p.createCollisionShape(p.GEOM_BOX, halfExtents=box.half_extents_m), -1, box.centre_m)
+                shape = p.createCollisionShape(p.GEOM_BOX, halfExtents=box.half_extents_m)
+                p.createMultiBody(0, shape, -1, box.centre_m)
         return BulletPlant(p, config, owns_client=True)
 
     def command(self, speed_m_s: float, rotation_rad_s: float, load_kg: float) -> None:

@@ -1,4 +1,4 @@
-"""One or more vehicles in real time: plants, sensors, control, and what they send. One loop; messages wake it at once."""
+"""Vehicles in real time: plants, sensors, control, and what they send. One loop; messages wake it at once."""
 from __future__ import annotations
 
 import os
@@ -69,7 +69,8 @@ class Fleet:
         if broker is not None:
             now_s = time.monotonic()
             for index, unit in enumerate(units):
-                unit.visualization_sent_s = now_s - reports.VISUALIZATION_INTERVAL_S * index / len(units)  # not all at once
+                # Not all at once:
+                unit.visualization_sent_s = now_s - reports.VISUALIZATION_INTERVAL_S * index / len(units)
                 unit.link = MqttLink(index, unit.identity, broker, self._inbox, self._wake)
                 unit.link.open(self._payload(unit, "connection", reports.connection(unit.identity.version, "broken")))
 
@@ -177,7 +178,7 @@ class Fleet:
 
     # -- score socket ------------------------------------------------------------------------------------------------
     def handle(self, request: dict) -> dict:
-        """`{"get": "state", "vehicle": n}`, or `{"do": ACT, "vehicle": n, ...}`: a person's act or a thing in the hall."""
+        """`{"get": "state", "vehicle": n}`, or `{"do": ACT, "vehicle": n, ...}`: a person or a thing in the hall."""
         number = request.get("vehicle", 0)
         if not isinstance(number, int) or not 0 <= number < len(self.units):
             raise ConfigError(f"vehicle {number!r}: give 0 to {len(self.units) - 1}")
@@ -250,13 +251,13 @@ ACTS = {
     "load": _load,
     "obstacles": _obstacles,
     "battery": _battery,
-    "trigger": lambda fleet, unit, request: "" if unit.vehicle.trigger(str(request.get("kind", ""))) else "nothing waits",
+    "trigger": lambda fleet, unit, r: "" if unit.vehicle.trigger(str(r.get("kind", ""))) else "nothing waits",
 }
 
 
 def make_unit(
-    identity: Identity, plant: Plant, config: VehicleConfig, site: Site, noise: NoiseParameters, rng: np.random.Generator,
-    pose: tuple[float, float, float], localised: bool = True, charge_percent: float = 80.0,
+    identity: Identity, plant: Plant, config: VehicleConfig, site: Site, noise: NoiseParameters,
+    rng: np.random.Generator, pose: tuple[float, float, float], localised: bool = True, charge_percent: float = 80.0,
 ) -> Unit:
     """A vehicle that stands at a pose; not `localised`: it waits for initPosition."""
     plant.put(*pose)

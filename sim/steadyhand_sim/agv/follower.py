@@ -66,8 +66,9 @@ class Follower:
         c = self.config
         left, off = line.split(pose[0], pose[1])
         error = math.remainder(line.heading_rad - pose[2], math.tau)
-        if abs(error) > TURN_FIRST_RAD or (abs(self.speed_m_s) < 1e-9 and abs(error) > c.arrival_rad and left > TURN_ROOM_M):
-            if abs(self.speed_m_s) > 1e-9:
+        stands = abs(self.speed_m_s) < 1e-9
+        if abs(error) > TURN_FIRST_RAD or (stands and abs(error) > c.arrival_rad and left > TURN_ROOM_M):
+            if not stands:
                 self._ramp(0.0, 0.0, load_kg)
             else:
                 self.turn(error, load_kg, line.max_rotation_rad_s)

@@ -1,7 +1,7 @@
 """Where the vehicle believes to be: extended Kalman filter over odometry, gyro, ranges to anchors and dock markers.
 
-State: x, y, heading, gyro bias, scale of the wheels. The noise it assumes is the fitted one (`noise`), so its covariance
-is to be believed; the tests hold it to that (normalised error squared). Ranges beyond the gate are refused and counted.
+State: x, y, heading, gyro bias, scale of the wheels. The noise it assumes is the fitted one (`noise`), so its
+covariance is to be believed; the tests hold it to that (normalised error squared). Ranges beyond the gate are refused and counted.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATE = 3.0  # standard deviations of a range's innovation
 LOST_SCORE, TAKEN_SCORE = 15.0, 0.5  # a refused range adds 1, one that fits takes this: mostly refused is lost
 FIRST_SIGMA_M, FIRST_SIGMA_RAD = 0.05, 0.03  # of a pose that somebody enters
 SPEED_FILTER_S = 0.3  # a counter read at a jittered instant makes a poor speed of one period
-# What the filter's straight steps and linear ranges miss, so that it does not believe itself exact with perfect sensors.
+# What the filter's straight steps and linear ranges miss: it is not exact even with perfect sensors.
 MODEL_RANGE_M, MODEL_WAY_PER_SQRT_M, MODEL_TURN_PER_SQRT_M = 0.01, 0.005, 0.002
 
 

@@ -51,13 +51,14 @@ class Received:
 class MqttLink:
     """`open` begins; `publish` sends what the codec has made. `will` is the payload of the last will."""
 
-    def __init__(self, index: int, identity: Identity, broker: Broker, inbox: queue.Queue[Received], wake: Callable[[], None]):
+    def __init__(
+        self, index: int, identity: Identity, broker: Broker, inbox: queue.Queue[Received], wake: Callable[[], None],
+    ) -> None:
         self._index, self._identity, self._broker = index, identity, broker
         self._inbox, self._wake = inbox, wake
         self.dropped = 0
-        self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=f"{identity.manufacturer}.{identity.serial_number}", clean_session=True
-        )
+        name = f"{identity.manufacturer}.{identity.serial_number}"
+        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, clean_session=True)
         self._client.on_connect = self._on_connect
         self._client.on_message = self._on_message
         self._client.on_socket_open = _send_at_once
@@ -88,7 +89,8 @@ class MqttLink:
         """Say OFFLINE and go, so that no last will is sent."""
         if self.connected:
             try:
-                self._client.publish(self._identity.topic("connection"), farewell, qos=1, retain=True).wait_for_publish(2.0)
+                topic = self._identity.topic("connection")
+                self._client.publish(topic, farewell, qos=1, retain=True).wait_for_publish(2.0)
             except (RuntimeError, ValueError):
                 pass
             self._client.disconnect()

@@ -1,7 +1,7 @@
 """Sensor noise of the vehicle, as fitted to recordings of real machines (`noise.json` holds figures and sources).
 
-Encoders read at a jittered instant, wheels slip in proportion to the root of the way, the gyro is white about a constant
-bias, ranges are long by a bias, with a share of outliers behind walls.
+Encoders read at a jittered instant, wheels slip in proportion to the root of the way, the gyro is white about a
+constant bias, ranges are long by a bias, with a share of outliers behind walls.
 """
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ def _place(entry: Mapping[str, Any] | None) -> Place | None:
 def _edge(entry: Mapping[str, Any]) -> Edge:
     height = entry.get("maxHeight", entry.get("maximumMobileRobotHeight", math.inf))
     return Edge(
-        entry["edgeId"], entry["sequenceId"], entry["released"], entry.get("startNodeId", ""), entry.get("endNodeId", ""),
+        entry["edgeId"], entry["sequenceId"], entry["released"], entry.get("startNodeId", ""),
+        entry.get("endNodeId", ""),
         float(entry.get("maxSpeed", entry.get("maximumSpeed", math.inf))),
         float(entry.get("maxRotationSpeed", math.inf)), float(height),
         abs(math.remainder(float(entry.get("orientation", 0.0)), math.tau)) > math.pi / 2,
@@ -182,13 +183,14 @@ def _unusable(order: Order, entries: Sequence[Mapping[str, Any]]) -> Refusal | N
         names = ("edgeId", edge.edge_id)
         for field in UNUSABLE_EDGE_FIELDS:
             if field in entry:
-                return order.refuse(Kind.UNSUPPORTED, f"edge.{field} cannot be used; leave it out", names, ("field", field))
+                text = f"edge.{field} cannot be used; leave it out"
+                return order.refuse(Kind.UNSUPPORTED, text, names, ("field", field))
         if entry.get("orientationType", "TANGENTIAL") != "TANGENTIAL":
             said = entry["orientationType"]
             return order.refuse(Kind.UNSUPPORTED, f"orientationType {said!r}: only TANGENTIAL", names)
         turn = float(entry.get("orientation", 0.0))
         if min(abs(math.remainder(turn, math.tau)), math.pi - abs(math.remainder(turn, math.tau))) > 0.01:
-            return order.refuse(Kind.UNSUPPORTED, f"orientation {turn}: 0 or pi, a differential drive moves along", names)
+            return order.refuse(Kind.UNSUPPORTED, f"orientation {turn}: only 0 or pi, along the edge", names)
         for field, value in (("maxSpeed", edge.max_speed_m_s), ("maxRotationSpeed", edge.max_rotation_rad_s)):
             if not value > 0:
                 return order.refuse(Kind.MALFORMED, f"edge.{field}: {value}, wanted above 0", names)

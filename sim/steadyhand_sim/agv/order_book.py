@@ -151,7 +151,8 @@ class OrderBook:
             return order.refuse(Kind.UNSUPPORTED, f"nodes: {len(order.nodes)}, limit {self.config.max_nodes}")
         if len(order.actions()) > self.config.max_actions:
             return order.refuse(Kind.UNSUPPORTED, f"actions: {len(order.actions())}, limit {self.config.max_actions}")
-        for part, scope, key in (*((n, "NODE", "nodeId") for n in order.nodes), *((e, "EDGE", "edgeId") for e in order.edges)):
+        nodes, edges = ((n, "NODE", "nodeId") for n in order.nodes), ((e, "EDGE", "edgeId") for e in order.edges)
+        for part, scope, key in (*nodes, *edges):
             for action in part.actions:
                 why = known(action, scope)
                 if why:
@@ -166,7 +167,8 @@ class OrderBook:
             names = ("nodeId", node.node_id)
             place = node.place or self.config.find(node.node_id)
             if place is None:
-                return order.refuse(Kind.NO_ROUTE, f"node {node.node_id!r} has no nodePosition and is not on the map", names)
+                text = f"node {node.node_id!r} has no nodePosition and is not on the map"
+                return order.refuse(Kind.NO_ROUTE, text, names)
             if place.map_id not in self.config.maps:
                 text = f"mapId {place.map_id!r}: the vehicle has {', '.join(self.config.maps)}"
                 return order.refuse(Kind.UNKNOWN_MAP, text, names)

@@ -91,7 +91,7 @@ class KinematicPlant:
 
 
 class Sensors:
-    """Encoders, gyro, ranges and the dock's marker of one vehicle, with the fitted noise. Reads truth, tells readings."""
+    """Encoders, gyro, ranges and the dock's marker of one vehicle, with the fitted noise. Truth in, readings out."""
 
     DOCK_SIGMA_M, DOCK_SIGMA_RAD = 0.003, 0.004  # of the marker camera; invented: no recording of one was at hand
 

@@ -81,7 +81,8 @@ class Tricycle:
             with gzip.open(path) as file:
                 rows = np.genfromtxt(file, delimiter=",", skip_header=1)
             return Tricycle(
-                rows[:, 0], np.where(rows[:, 1] > 4096, rows[:, 1] - 8192, rows[:, 1]), unwrap_u32(rows[:, 2]), rows[:, 6:9]
+                rows[:, 0], np.where(rows[:, 1] > 4096, rows[:, 1] - 8192, rows[:, 1]), unwrap_u32(rows[:, 2]),
+                rows[:, 6:9],
             )
         except (OSError, ValueError, IndexError) as error:
             raise ConfigError(f"tricycle recording {path}: {error!r}") from error

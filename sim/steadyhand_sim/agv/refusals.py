@@ -1,7 +1,7 @@
 """What the vehicle refuses and reports, in one table: the name of each error in VDA 5050 2.1 and 3.0, and its level.
 
 Sources: 2.1.0 sections 6.6.3.2, 6.6.4, 6.9, 6.10.5; 3.0 sections 6.1.3, 6.1.4, 6.2.1, 6.6.5. 2.1 names fewer than it
-describes: an update that does not fit is its "orderUpdateError", a field or action that cannot be done its "orderError".
+describes: an update that does not fit is its "orderUpdateError", what cannot be done its "orderError".
 """
 from __future__ import annotations
 

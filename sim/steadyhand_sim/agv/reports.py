@@ -120,7 +120,7 @@ def state(vehicle: Vehicle, version: str) -> dict[str, Any]:
 
 
 def signature(vehicle: Vehicle) -> tuple:
-    """What a state message must be sent for when it changes (2.1 section 6.10, 3.0 section 6.6): all but measurements."""
+    """What a state is sent for when it changes (2.1 section 6.10, 3.0 section 6.6): all but measurements."""
     book, safety = vehicle.book, vehicle.safety
     return (
         book.order_id, book.update_id, book.last_node_id, book.last_node_sequence_id,
@@ -134,7 +134,7 @@ def signature(vehicle: Vehicle) -> tuple:
 
 def _lengths(version: str) -> dict[str, int]:
     limits = {"order.nodes": 256, "order.edges": 255, "node.actions": 64, "edge.actions": 64, "instantActions": 64,
-              "actions.actionsParameters": 32, "state.actionStates": 256, "state.errors": 64, "state.loads": 1}  # fmt: skip
+              "actions.actionsParameters": 32, "state.actionStates": 256, "state.loads": 1}  # fmt: skip
     return limits if is_2(version) else limits | {"state.instantActionStates": 40}
 
 
@@ -166,8 +166,8 @@ def factsheet(vehicle: Vehicle, version: str) -> dict[str, Any]:
         return in_2 if two else in_3
 
     wheels = [
-        {"type": "DRIVE", "isActiveDriven": True, "isActiveSteered": False, "diameter": 2 * c.wheel_radius_m, "width": 0.04,
-         "position": {"x": 0.0, "y": side * c.track_m / 2}}
+        {"type": "DRIVE", "isActiveDriven": True, "isActiveSteered": False, "diameter": 2 * c.wheel_radius_m,
+         "width": 0.04, "position": {"x": 0.0, "y": side * c.track_m / 2}}
         for side in (1, -1)
     ]  # fmt: skip
     timing = {

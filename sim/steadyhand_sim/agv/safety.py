@@ -1,7 +1,7 @@
 """The vehicle's own safety: emergency stop button, protective field, local stop, key switch. Pure; time is an argument.
 
-It depends on no message: what stops the vehicle here stops it without broker and master. `paused` is what VDA 5050 calls
-so: driving is held, by a master's startPause or by a person at the vehicle, and the order can go on.
+It depends on no message: what stops the vehicle here stops it without broker and master. `paused` is what VDA 5050
+calls so: driving is held, by a master's startPause or by a person at the vehicle, and the order can go on.
 """
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Safety:
         self.button_pressed = False
 
     def acknowledge(self) -> str:
-        """The acknowledge button. Why it does nothing; empty when the emergency stop is over (and the vehicle paused)."""
+        """The acknowledge button. Why it does nothing; empty when the emergency stop is over (the vehicle is paused)."""
         if self.button_pressed:
             return "the emergency stop button is still pressed"
         self.e_stop = False

@@ -53,7 +53,8 @@ def windows(log: Tricycle, parameters: np.ndarray, window_s: float = WINDOW_S) -
     for a, b in zip(edges[:-1], edges[1:]):
         true = _relative(_axle(log.tracker[a]), _axle(log.tracker[b]))
         error = _relative(pose[a], pose[b]) - true
-        found.append((travelled[b] - travelled[a], abs(true[2]), error[0], error[1], math.remainder(error[2], math.tau)))
+        turned = math.remainder(error[2], math.tau)
+        found.append((travelled[b] - travelled[a], abs(true[2]), error[0], error[1], turned))
     return Windows(*np.array(found).T)
 
 

@@ -107,7 +107,8 @@ class Vehicle:
         if self.localisation.lost:
             found.append(Refusal(Kind.LOCALISATION, "ranges do not fit the pose; send initPosition"))
         if self._off_path:
-            found.append(Refusal(Kind.OFF_PATH, "too far off the edge; cancel the order", (("orderId", self.book.order_id),)))
+            order = (("orderId", self.book.order_id),)
+            found.append(Refusal(Kind.OFF_PATH, "too far off the edge; cancel the order", order))
         if self.load_kg > self.config.max_load_kg:
             found.append(Refusal(Kind.OVERLOAD, f"load {self.load_kg:g} kg, limit {self.config.max_load_kg:g} kg"))
         if self.battery.percent <= self.config.battery_empty_percent:
@@ -278,7 +279,8 @@ class Vehicle:
     # -- actions of the order ----------------------------------------------------------------------------------------
     def _work(self) -> None:
         self.instant.step()
-        for entry in self.book.queue.step(self.config.period_s, self.safety.hold or self.safety.stop_hard, self.at_rest):
+        held = self.safety.hold or self.safety.stop_hard
+        for entry in self.book.queue.step(self.config.period_s, held, self.at_rest):
             self._due(entry)
 
     def _due(self, entry: Entry) -> None:
@@ -287,7 +289,8 @@ class Vehicle:
             if self.load_kg > 0.0:
                 self._fail(entry, "pick: there is a load aboard")
             else:
-                self.load_kg, self.load_id = float(p.get("weight", 10.0)), str(p.get("loadId", "")) or entry.action.action_id
+                self.load_kg = float(p.get("weight", 10.0))
+                self.load_id = str(p.get("loadId", "")) or entry.action.action_id
                 entry.end("FINISHED")
         elif kind == "drop":
             if self.load_kg <= 0.0:
@@ -304,7 +307,8 @@ class Vehicle:
 
     def _fail(self, entry: Entry, why: str) -> None:
         entry.end("FAILED", why)
-        self._failures = [*self._failures, Refusal(Kind.ACTION_FAILED, why, (("actionId", entry.action.action_id),))][-10:]
+        failure = Refusal(Kind.ACTION_FAILED, why, (("actionId", entry.action.action_id),))
+        self._failures = [*self._failures, failure][-10:]
 
     def dock_place(self) -> Place | None:
         """The dock whose marker the vehicle sees from where it believes to be; None when it sees none."""
