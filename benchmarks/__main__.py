@@ -9,10 +9,11 @@ from pathlib import Path
 
 NAMES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "common" and not p.stem.startswith("_"))
 
-# From half an hour to many: only by name.
+# from some minutes to many hours: only by name
 LONG = {
-    "dst", "emulator_conformance", "fault_matrix", "fuzz", "main_job", "mtbf", "rtde_stream", "stop_latency",
-}
+    "dst", "emulator_conformance", "fault_matrix", "fuzz", "main_job",
+    "mtbf", "recovery", "rtde_stream", "stop_latency",
+}  # fmt: skip
 
 
 def main(argv: list[str]) -> int:

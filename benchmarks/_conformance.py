@@ -24,7 +24,7 @@ from steadyhand_sim.ur_controller import frames
 
 # End of a custom script: the client waits until it says so in the register of the control script.
 DONE = "  sleep(0.5)\n  write_output_integer_register(0, 2)\nend\n"
-BOTH, CB3, E_SERIES = ("cb3", "e_series"), ("cb3",), ("e_series",)
+BOTH, E_SERIES = ("cb3", "e_series"), ("e_series",)
 HOME = [float(q) for q in cell.HOME_Q_RAD]
 
 
@@ -983,15 +983,6 @@ def _(s):
     s.dashboard.brakeRelease()
     s.ready()
     s.home()
-
-
-@call("dashboard.setUserRole", CB3)
-def _(s):
-    import dashboard_client
-
-    s.dashboard.setUserRole(dashboard_client.UserRole.LOCKED)
-    s.dashboard.send("getUserRole\n")
-    assert "LOCKED" in s.dashboard.receive()
 
 
 @call("control.reconnect")

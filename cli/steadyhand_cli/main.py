@@ -19,6 +19,7 @@ COMMANDS = {
     "home": ("steadyhand_cli.after_stop", "after a stop: drive home on a checked path, slowly, in MANUAL"),
     "release": ("steadyhand_cli.after_stop", "after a stop: say what the gripper holds, and open it when confirmed"),
     "step": ("steadyhand_cli.step", "single-step of a task: on, off, next"),
+    "commission": ("steadyhand_cli.commission", "look at a robot before it is used; keeps a report"),
     "robot": ("steadyhand_cli.robot", "power on, release brakes, unlock: an operator's word to the robot"),
     "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),

@@ -22,7 +22,8 @@ MAX_QUEUE = 16
 COMMANDS = frozenset((
     "PolyscopeVersion", "robotmode", "safetymode", "safetystatus", "programState", "running", "stop", "play", "pause",
     "power on", "power off", "brake release", "unlock protective stop", "close safety popup", "close popup",
-    "restart safety", "is in remote control", "get robot model", "quit",
+    "restart safety", "is in remote control", "get robot model", "get serial number",
+    "quit",
 ))  # fmt: skip
 
 

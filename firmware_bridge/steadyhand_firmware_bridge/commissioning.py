@@ -1,0 +1,277 @@
+"""Looks at a UR5 before it is used: each check says what it found and what to do. Nothing here moves the robot but
+`dry_run`, which its caller may only use on an operator's word.
+
+Read over dashboard (29999), RTDE (30004) and script port (30002). What a controller does not tell over its interfaces
+(safety checksum, speed and force limits, mounting) is declared by the operator from the pendant, and kept as declared.
+Sources: Universal Robots, "Dashboard Server", "RTDE Guide"; URScript manual.
+"""
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from steadyhand import kinematics, robot_status, ur5
+from steadyhand.errors import RobotError
+from steadyhand_firmware_bridge.dashboard import DashboardClient
+from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
+from steadyhand_firmware_bridge.ur5 import GRIPPER, SCRIPT_PORT, SETPOINT
+
+OK, NOTE, WRONG, UNKNOWN = "ok", "note", "wrong", "not checked"
+OLDEST = {3: (3, 14), 5: (5, 6)}  # what our program and the checks of local control need
+ROBOTIQ_PORT = 63352
+FIELDS = (
+    "timestamp", "actual_q", "target_q", "actual_TCP_pose", "robot_mode", "safety_mode", "runtime_state",
+    "robot_status_bits", "payload", "target_speed_fraction",
+)  # fmt: skip
+SLIDER = ("speed_slider_mask", "speed_slider_fraction")
+DRY_RUN_SPEED, DRY_RUN_RAD = 0.10, 0.05
+TCP_TOLERANCE_M = 0.002
+DECLARED = ("safety_checksum", "mounting", "joint_speed_limit", "force_limit")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    verdict: str
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `commission` found, in order."""
+
+    host: str
+    checks: tuple[Check, ...]
+    declared: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return all(check.verdict != WRONG for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "host": self.host, "ok": self.ok, "declared": dict(self.declared),
+            "checks": [vars(check) for check in self.checks],
+        }  # fmt: skip
+
+    def markdown(self, when: str) -> str:
+        """The report to keep."""
+        rows = [f"| {c.name} | {c.verdict} | {c.found} | {c.remedy} |" for c in self.checks]
+        verdict = "Nothing is wrong." if self.ok else "**Not ready: see the lines that are wrong.**"
+        return "\n".join([
+            f"# Commissioning of the robot at {self.host}", "", f"{when}. {verdict}", "",
+            "| check | verdict | found | what to do |", "|---|---|---|---|", *rows, "",
+        ])  # fmt: skip
+
+
+def commission(host: str, declared: dict[str, str], timeout_s: float = 3.0) -> Report:
+    """Every check that does not move the robot. Never raises for what a robot or a network does."""
+    checks: list[Check] = []
+    try:
+        address = socket.gethostbyname(host)
+        checks.append(Check("address", OK, f"{host} is {address}"))
+    except (OSError, UnicodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        checks.append(Check("address", WRONG, f"{host!r} does not resolve: {said}", "give the controller's address"))
+        return Report(host, tuple(checks), declared)
+    e_series, answered = _dashboard(address, checks, timeout_s)
+    if answered:
+        _rtde(address, 500.0 if e_series else 125.0, checks, timeout_s)
+        _ports(address, checks, timeout_s)
+    for name in DECLARED:
+        value = declared.get(name, "")
+        what = name.replace("_", " ")
+        remedy = f"read it from the pendant (Installation, Safety) and give --{name.replace('_', '-')}"
+        checks.append(Check(what, NOTE, f"declared: {value}") if value else Check(what, UNKNOWN, "not given", remedy))
+    return Report(host, tuple(checks), declared)
+
+
+def _dashboard(host: str, checks: list[Check], timeout_s: float) -> tuple[bool, bool]:
+    """Version, model, modes; whether it is an e-Series, and whether anything answered."""
+    client = DashboardClient(host, timeout_s=timeout_s)
+    try:
+        version = client.call("PolyscopeVersion")
+        e_series = _version(version, checks)
+        model = client.call("get robot model")
+        checks.append(
+            Check("model", OK, model) if model == "UR5" else
+            Check("model", WRONG, model, "this runtime's kinematics and limits are those of a UR5: do not use it here")
+        )
+        checks.append(Check("serial number", OK, client.call("get serial number")))
+        if e_series:
+            remote = client.call("is in remote control").lower() == "true"
+            checks.append(
+                Check("remote control", OK, "remote") if remote else
+                Check("remote control", WRONG, "local control", "switch the pendant to remote control")
+            )
+        else:
+            checks.append(Check("remote control", OK, "CB3 has no such switch"))
+        _mode(client.call("robotmode"), "RUNNING", "robot mode", "power on and release the brakes", checks)
+        _mode(client.call("safetymode"), "NORMAL", "safety mode", "clear it at the pendant, having seen why", checks)
+        return e_series, True
+    except RobotError as error:
+        checks.append(Check("dashboard", WRONG, str(error), "is it a UR controller, switched on, with its network up?"))
+        return False, False
+    finally:
+        client.close()
+
+
+def _version(text: str, checks: list[Check]) -> bool:
+    words = text.removeprefix("URSoftware").strip().split(" ")[0].split(".")
+    numbers = tuple(int(w) for w in words[:2]) if len(words) >= 2 and all(w.isdecimal() for w in words[:2]) else ()
+    oldest = OLDEST.get(numbers[0]) if numbers else None
+    shown = text[:60]
+    if oldest is None:
+        known = "PolyScope 3 (CB3) and 5 (e-Series)"
+        checks.append(Check("firmware", WRONG, shown, f"this driver speaks to {known}"))
+    elif numbers < oldest:
+        checks.append(Check("firmware", WRONG, shown, f"update PolyScope to {oldest[0]}.{oldest[1]} or later"))
+    else:
+        checks.append(Check("firmware", OK, f"{shown}, {'e-Series' if numbers[0] == 5 else 'CB3'}"))
+    return bool(numbers) and numbers[0] >= 5
+
+
+def _mode(answer: str, wanted: str, name: str, remedy: str, checks: list[Check]) -> None:
+    value = answer.partition(":")[2].strip()
+    good = value == wanted
+    checks.append(Check(name, OK if good else WRONG, value or answer[:60], "" if good else remedy))
+
+
+def _rtde(host: str, hz: float, checks: list[Check], timeout_s: float) -> None:
+    """States, rate, pose, payload; then whether our inputs are free."""
+    client = RtdeClient(RtdeConfig(host, FIELDS, {}, hz, connect_timeout_s=timeout_s))
+    try:
+        client.connect(timeout_s)
+        samples = _samples(client, 1.0)
+    except RobotError as error:
+        checks.append(Check("RTDE", WRONG, str(error), "see the reason; is port 30004 open (Settings, Security)?"))
+        return
+    finally:
+        client.close()
+    if len(samples) < 2:
+        checks.append(Check("RTDE", WRONG, f"{len(samples)} states in 1 s", "check cable and switch"))
+        return
+    rate = (len(samples) - 1) / (samples[-1]["timestamp"] - samples[0]["timestamp"])
+    missed = client.counters.missed
+    verdict = OK if missed == 0 else NOTE
+    checks.append(Check("RTDE", verdict, f"protocol 2, {rate:.0f} Hz, {missed} states missed in 1 s",
+                        "" if missed == 0 else "a direct cable, and SCHED_FIFO for the guard"))  # fmt: skip
+    last = samples[-1]
+    if int(last["robot_status_bits"]) & robot_status.TEACH_PRESSED:
+        checks.append(Check("freedrive", WRONG, "the freedrive button is pressed", "let it go"))
+    running = int(last["runtime_state"]) != 1
+    checks.append(Check("program", NOTE if running else OK, "a program runs or is paused" if running else "none runs",
+                        "arming ends it: stop it at the pendant if it is somebody's" if running else ""))  # fmt: skip
+    _pose(last, checks)
+
+
+def _samples(client: RtdeClient, seconds: float) -> list[dict[str, Any]]:
+    found, end_s = [], time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0 and client.fileno() >= 0:
+        select.select([client], [], [], left_s)
+        if (sample := client.poll(time.monotonic())) is not None:
+            found.append(sample.values)
+    return found
+
+
+def _pose(values: dict[str, Any], checks: list[Check]) -> None:
+    """Joints inside the range of a UR5, TCP by our own kinematics, payload."""
+    q = np.asarray(values["actual_q"], dtype=float)
+    outside = [n for n, v, low, high in zip(ur5.JOINT_NAMES, q, ur5.Q_MIN_RAD, ur5.Q_MAX_RAD) if not low <= v <= high]
+    shown = ", ".join(f"{v:.3f}" for v in q)
+    checks.append(Check("joints", WRONG, f"outside of the range: {', '.join(outside)}", "jog them back at the pendant")
+                  if outside else Check("joints", OK, f"{shown} rad, inside +-360 deg (elbow +-180)"))  # fmt: skip
+    flange = (kinematics.T_BASE_LINK_BASE @ kinematics.link_transforms(q)[-1])[:3, :]
+    tool = np.asarray(values["actual_TCP_pose"], dtype=float)[:3]
+    offset = flange[:, :3].T @ (tool - flange[:, 3])  # TCP in the flange
+    wanted = np.array([0.0, 0.0, ur5.TOOL_LENGTH_M])
+    apart = float(np.abs(offset - wanted).max())
+    text = f"({', '.join(f'{v * 1e3:.1f}' for v in offset)}) mm in the flange by our kinematics"
+    remedy = f"set TCP (0, 0, {ur5.TOOL_LENGTH_M * 1e3:.0f}) mm at the pendant; if it is set, the arm is no UR5"
+    checks.append(Check("TCP", OK, text) if apart <= TCP_TOLERANCE_M else Check("TCP", WRONG, text, remedy))
+    checks.append(Check("payload", NOTE, f"{float(values['payload']):.3f} kg", "must be the gripper's mass"))
+
+
+def _ports(host: str, checks: list[Check], timeout_s: float) -> None:
+    """Inputs that somebody else has claimed (URCaps, PLCs, a guard that runs), and the ports we need."""
+    client = RtdeClient(RtdeConfig(host, ("timestamp",), {"setpoint": SETPOINT, "gripper": GRIPPER}))
+    try:
+        client.connect(timeout_s)
+        checks.append(Check("registers", OK, "the guard's inputs are free"))
+    except RobotError as error:
+        remedy = "stop the guard, URCap or PLC that writes them (one RTDE client owns an input)"
+        checks.append(Check("registers", WRONG, str(error), remedy))
+    finally:
+        client.close()
+    checks.append(
+        Check("script port", OK, f"{SCRIPT_PORT} open") if _open(host, SCRIPT_PORT, timeout_s) else
+        Check("script port", WRONG, f"{SCRIPT_PORT} closed", "allow it at the pendant (Settings, Security, Services)")
+    )
+    urcap = _open(host, ROBOTIQ_PORT, 0.5)
+    checks.append(Check("gripper URCap", NOTE, f"port {ROBOTIQ_PORT} {'answers: a Robotiq URCap' if urcap else 'closed'}"))
+
+
+def _open(host: str, port: int, timeout_s: float) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
+PROGRAM = """def steadyhand_dry_run():
+  q = get_target_joint_positions()
+  q[5] = q[5] + {turn}
+  movej(q, a=0.5, v=0.5)
+  q[5] = q[5] - {turn}
+  movej(q, a=0.5, v=0.5)
+end
+"""
+
+
+def dry_run(host: str, confirmed: Callable[[], bool], timeout_s: float = 20.0) -> Check:
+    """Turn the last joint by 0.05 rad and back, with the speed slider at 10 %. Moves only if `confirmed()`."""
+    name = "dry run at 10 %"
+    if not confirmed():
+        return Check(name, UNKNOWN, "the operator did not agree: nothing was moved")
+    client = RtdeClient(RtdeConfig(host, FIELDS, {"slider": SLIDER}))
+    try:
+        client.connect(5.0)
+        before = _samples(client, 0.2)[-1]
+        if not client.send("slider", [1, DRY_RUN_SPEED]):
+            return Check(name, WRONG, "the speed slider was not taken", "see the RTDE check")
+        if not any(abs(v["target_speed_fraction"] - DRY_RUN_SPEED) < 1e-6 for v in _samples(client, 0.3)):
+            return Check(name, WRONG, "the speed slider did not follow", "nothing was moved; is remote control on?")
+        with socket.create_connection((host, SCRIPT_PORT), timeout=2.0) as peer:
+            peer.sendall(PROGRAM.format(turn=DRY_RUN_RAD).encode())
+            return _watched(client, before["actual_q"], name, timeout_s)
+    except (RobotError, OSError, IndexError) as error:
+        return Check(name, WRONG, f"{error or 'no state came'}", "see the checks above")
+    finally:
+        client.send("slider", [1, float(before["target_speed_fraction"])] if "before" in locals() else [0, 1.0])
+        client.close()
+
+
+def _watched(client: RtdeClient, q_start: np.ndarray, name: str, timeout_s: float) -> Check:
+    far, began, end_s = 0.0, False, time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        for values in _samples(client, 0.1):
+            moved = np.asarray(values["actual_q"]) - q_start
+            far = max(far, float(moved[5]))
+            began |= int(values["runtime_state"]) == 2
+            if float(np.abs(moved[:5]).max()) > 0.01:
+                return Check(name, WRONG, "another joint moved", "stop: the controller does not do what it is told")
+            if began and far > 0.8 * DRY_RUN_RAD and int(values["runtime_state"]) == 1:
+                return Check(name, OK, f"wrist 3 turned by {far:.3f} rad and back")
+    return Check(name, WRONG, f"not done within {timeout_s:g} s (moved {far:.3f} rad)", "remote control? safety mode?")

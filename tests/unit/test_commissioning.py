@@ -1,0 +1,89 @@
+"""Commissioning: what stands between a robot and its use, each by name. Over the ports of the emulated controller."""
+import json
+import socket
+import threading
+
+import pytest
+
+from steadyhand_cli import commission as command
+from steadyhand_cli.main import main
+from steadyhand_firmware_bridge import commissioning
+from steadyhand_firmware_bridge.commissioning import OK, UNKNOWN, WRONG, Check, Report, commission, dry_run
+
+
+def by_name(report):
+    return {check.name: check for check in report.checks}
+
+
+def versioned(text):
+    checks = []
+    e_series = commissioning._version(text, checks)
+    return e_series, checks[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "e_series", "verdict"),
+    [
+        ("URSoftware 3.15.8.106339 (Jun 20 2022)", False, OK),
+        ("3.14.1.1 (Jan 1 2020)", False, OK),
+        ("URSoftware 5.11.6.110120 (Oct 15 2021)", True, OK),
+        ("URSoftware 3.5.1.10000 (Jan 1 2018)", False, WRONG),
+        ("URSoftware 5.4.0.1 (Jan 1 2019)", True, WRONG),
+        ("URSoftware 10.7.0.1 (Jan 1 2025)", True, WRONG),
+        ("PolyScope", False, WRONG),
+        ("", False, WRONG),
+    ],
+)
+def test_firmware(text, e_series, verdict):
+    assert versioned(text)[1].verdict == verdict and versioned(text)[0] is e_series
+
+
+def test_a_host_that_does_not_resolve_is_named():
+    check = by_name(commission("no-such-robot.invalid", {}))["address"]
+    assert check.verdict == WRONG and "no-such-robot.invalid" in check.found and "does not resolve" in check.found
+
+
+def test_nobody_there_is_named():
+    free = socket.create_server(("127.0.0.77", 0))
+    free.close()
+    report = commission("127.0.0.77", {}, 0.3)
+    assert not report.ok and "29999" in by_name(report)["dashboard"].found
+
+
+def test_a_half_open_port_is_named_and_ends():
+    """Accepts, and never says a word."""
+    with socket.create_server(("127.0.0.77", 29999)) as silent:
+        held = []
+        taker = threading.Thread(target=lambda: held.append(silent.accept()))
+        taker.start()
+        check = by_name(commission("127.0.0.77", {}, 0.3))["dashboard"]
+        taker.join(5.0)
+        held[0][0].close()
+    assert check.verdict == WRONG and "no answer within 0.3 s" in check.found
+
+
+def test_without_the_operators_word_nothing_is_even_connected():
+    assert dry_run("127.0.0.77", lambda: False).verdict == UNKNOWN
+
+
+def test_the_report_says_what_was_found_and_what_to_do():
+    report = Report("robot", (Check("model", WRONG, "UR10", "use a UR5"), Check("TCP", OK, "there")), {"mounting": "floor"})
+    assert not report.ok and "| model | wrong | UR10 | use a UR5 |" in report.markdown("now")
+    assert json.loads(json.dumps(report.as_dict()))["checks"][0]["found"] == "UR10"
+
+
+def test_the_command_keeps_both_reports_and_fails(tmp_path, capsys):
+    code = main(["commission", "ur5", "--robot-ip", "no-such-robot.invalid", "--out", str(tmp_path), "--mounting", "wall"])
+    assert code == 1 and "NOT ready" in capsys.readouterr().out
+    kept = {path.suffix for path in tmp_path.iterdir()}
+    assert kept == {".md", ".json"}
+    document = json.loads(next(tmp_path.glob("*.json")).read_text())
+    assert document["declared"]["mounting"] == "wall" and not document["ok"]
+
+
+@pytest.mark.parametrize(("answer", "wanted"), [("y\n", True), ("yes\n", True), ("\n", False), ("", False), ("no\n", False)])
+def test_only_a_typed_yes_is_a_word(monkeypatch, answer, wanted):
+    import io
+
+    monkeypatch.setattr(command.sys, "stdin", io.StringIO(answer))
+    assert command._confirmed() is wanted
