@@ -1,16 +1,20 @@
-"""`steadyhand stop | rearm | status`: the operator's acts on the guard of this slot."""
+"""`steadyhand stop | rearm | status`: the operator's acts on the guard of this slot; `--agv`: on a vehicle's."""
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import fields
+from pathlib import Path
 
 from steadyhand.errors import RobotError
-from steadyhand.guard_protocol import Reply, State
+from steadyhand.guard_protocol import STATES, AgvState, Reply, State
+from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("--agv", action="store_true", help="the guard of the vehicle (steadyhand-agv-guard)")
     if name == "stop":
         parser.add_argument("--reason", default="", help="kept with the stop")
     if name == "rearm":
@@ -24,16 +28,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    operator.stop("cli", args.reason)
-    state = operator.wait_rest()
+    operator.stop("cli", args.reason, _folder(args))
+    state = operator.wait_rest(folder=_folder(args))
     print(f"{state.mode}: {'at rest' if state.at_rest else 'rest is NOT known: use the wired emergency stop'}")
     return 0 if state.at_rest else 1
 
 
 def _rearm(args: argparse.Namespace) -> int:
-    for cause in read_state().causes:
+    for cause in read_state(folder=_folder(args)).causes:
         print(f"stopped by: {cause}")
-    reply = operator.rearm(args.mode)
+    reply = operator.rearm(args.mode, folder=_folder(args))
     if not reply.ok:
         return print_refusal(reply)
     _print_snapshot(reply)
@@ -66,11 +70,18 @@ def link_line(counters: dict) -> str:
 
 
 def _status(args: argparse.Namespace) -> int:
-    state = read_state()
+    state = read_state(folder=_folder(args))
     if args.json:
-        print(json.dumps({k: getattr(state, k) for k in State.__dataclass_fields__}, indent=2))
+        print(json.dumps({f.name: getattr(state, f.name) for f in fields(state)}, indent=2))
         return 0
     print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}")
+    if isinstance(state, AgvState):
+        print(f"{state.vehicle}: {state.operating_mode or 'not heard of'}, battery {state.battery_percent:.0f} %")
+        if state.task_id:
+            print(f"task {state.task_id}: {state.task_state} {state.task_detail}".rstrip())
+        for cause in [*state.causes, *([f"may not leave: {state.interlock}"] if state.interlock else [])]:
+            print(f"  cause: {cause}")
+        return 0
     gripper = f"gripper {state.gripper_width_m * 1e3:.1f} mm"
     print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, {gripper}")
     if "clock_drift_ppb" in state.counters:
@@ -80,12 +91,16 @@ def _status(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_state(timeout_s: float = 2.0) -> State:
+def _folder(args: argparse.Namespace) -> Path | None:
+    return current_slot().socket_dir / "agv" if args.agv else None
+
+
+def read_state(timeout_s: float = 2.0, folder: Path | None = None) -> State | AgvState:
     """The guard's newest state; RobotError when none runs in this slot."""
-    client = GuardClient("status")
+    client = GuardClient("status", folder=folder)
     client.connect(timeout_s)
     try:
-        state = client.wait(lambda m: isinstance(m, State), timeout_s)
+        state = client.wait(lambda m: isinstance(m, STATES), timeout_s)
     finally:
         client.close()
     if state is None:
