@@ -33,6 +33,7 @@ class Recording:
     actual: JointRecording
     target: JointRecording | None
     refused: dict[str, int]  # messages that could not be used, by reason
+    arrivals_s: np.ndarray | None = None  # (M, 2) of each message of the measured joints: its stamp, when recorded
 
 
 def read(path: Path) -> Recording:
@@ -45,6 +46,7 @@ def read(path: Path) -> Recording:
     typestore = get_typestore(Stores.ROS2_KILTED)
     rows: dict[str, list] = {ACTUAL: [], TARGET: []}
     refused: dict[str, int] = {}
+    arrivals: list[tuple[float, float]] = []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -54,7 +56,10 @@ def read(path: Path) -> Recording:
                 wanted = [c for c in reader.connections if c.topic in rows]
                 start_ns = reader.start_time
                 for connection, stamp_ns, raw in reader.messages(connections=wanted):
-                    row, reason = _row(typestore.deserialize_cdr(raw, connection.msgtype), (stamp_ns - start_ns) * 1e-9)
+                    message, at_s = typestore.deserialize_cdr(raw, connection.msgtype), (stamp_ns - start_ns) * 1e-9
+                    if connection.topic == ACTUAL:
+                        arrivals.append((stamp_s(message.header, start_ns), at_s))
+                    row, reason = _row(message, at_s)
                     if row is None:
                         refused[reason] = refused.get(reason, 0) + 1
                     else:
@@ -72,7 +77,13 @@ def read(path: Path) -> Recording:
     for topic, found in rows.items():
         if len(found) >= 10 and not np.median(np.diff([row[0] for row in found])) > 0:
             raise ConfigError(f"bag {folder}: the stamps of {topic} do not advance: record it with a running clock")
-    return Recording(_arrays(rows[ACTUAL]), _arrays(rows[TARGET]) if len(rows[TARGET]) >= 10 else None, refused)
+    target = _arrays(rows[TARGET]) if len(rows[TARGET]) >= 10 else None
+    return Recording(_arrays(rows[ACTUAL]), target, refused, np.array(arrivals))
+
+
+def stamp_s(header, start_ns: int) -> float:
+    """A header's stamp, seconds from `start_ns`: differences of whole nanoseconds, so that no digit is lost."""
+    return (header.stamp.sec * 10**9 + header.stamp.nanosec - start_ns) * 1e-9
 
 
 def _check_topics(folder: Path, topics: dict[str, str]) -> None:

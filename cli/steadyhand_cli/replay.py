@@ -1,4 +1,4 @@
-"""`steadyhand replay BAG`: a recorded UR5 through estimator, gate and contact detection. A table, and JSON.
+"""`steadyhand replay BAG`: a recorded UR5 through clock map, estimator, gate and contact detection. A table, and JSON.
 
 The gate's rules of joint space are applied to the controller's recorded targets, sample by sample. Workspace and cell
 obstacles are left out: the recording's mounting and tool are not this cell's.
@@ -18,10 +18,12 @@ from steadyhand import collision, contact, kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand.joint_estimator import GATE_CHI2, JointEstimator
 from steadyhand.limits import UR5_LIMITS
+from steadyhand.link_monitor import LinkMonitor
 from steadyhand.safety_gate import setpoint_differences, stop_admissible
 from steadyhand.slot import current_slot
 from steadyhand.types import Reason
 from steadyhand_cli import bag
+from steadyhand_cli.operate import link_line
 
 MOVING_RAD_S = 0.01
 
@@ -49,6 +51,7 @@ def analyse(recording: bag.Recording) -> dict:
         "duration_s": float(recording.actual.time_s[-1] - recording.actual.time_s[0]),
         "samples": len(recording.actual.time_s),
         "refused_messages": recording.refused,
+        "link": {} if recording.arrivals_s is None else judge_link(recording.arrivals_s),
         "estimator": _estimate(recording.actual),
         "tracking": None, "gate": None, "contacts": None,
     }
@@ -63,6 +66,15 @@ def analyse(recording: bag.Recording) -> dict:
     )
     report["contacts"] = {"seen": [c.__dict__ for c in found], "blind_s": blind_s}
     return report
+
+
+def judge_link(arrivals_s: np.ndarray) -> dict[str, int]:
+    """What the guard would have counted of this link: the same clock map and monitor, fed message by message."""
+    stamps_s = arrivals_s[:, 0]
+    monitor = LinkMonitor(_period(np.sort(stamps_s[np.isfinite(stamps_s)])))
+    for stamp_s, received_s in arrivals_s.tolist():
+        monitor.update(stamp_s, received_s)
+    return monitor.finish()
 
 
 def _estimate(joints: bag.JointRecording) -> dict:
@@ -170,6 +182,8 @@ def show(console: Console, report: dict) -> None:
         f"{e['rejected']} rejected, {e['restarts']} starts",
         highlight=False,
     )
+    if "clock_drift_ppb" in report["link"]:
+        console.print(link_line(report["link"]), highlight=False)
     if report["tracking"] is None:
         console.print(report["note"])
         return
