@@ -352,7 +352,11 @@ def _(s):
 @call("control.servoStop")
 def _(s):
     q0 = s.q
-    stream(s, lambda phase: s.control.servoJ((q0 + [0.3 * phase, 0, 0, 0, 0, 0]).tolist(), 0.5, 0.5, s.period_s, 0.1, 300))
+
+    def send(phase):
+        return s.control.servoJ((q0 + [0.3 * phase, 0, 0, 0, 0, 0]).tolist(), 0.5, 0.5, s.period_s, 0.1, 300)
+
+    stream(s, send)
     assert s.speed > 0.15
     assert s.control.servoStop(10.0)
     s.rest()
@@ -612,9 +616,10 @@ def _(s):
     assert s.control.moveL(lifted(start, 0.08), 0.05, 0.5, True)
     until(lambda: s.receive.getActualTCPSpeed()[2] > 0.04)
     s.robot.pendant("touch 0 0 -20")
-    until(s.control.readContactDetection, 2.0, "a contact found")
+    # without a call meanwhile: the stock script loses its own reaction when another command ends in the same cycle
     s.rest()
     assert s.pose[2] < start[2] + 0.07, "the move went on after the contact"
+    until(s.control.readContactDetection, 2.0, "a contact found")
     s.robot.pendant("touch 0 0 0")
     assert s.control.stopContactDetection()
     s.home()

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import time
 
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
@@ -48,7 +49,8 @@ class Pendant:
     def _act(self, command: str) -> dict:
         controller = self._server.controller
         if command in PENDANT:
-            return {"command": command, "result": getattr(controller, command)()}
+            at_s = time.monotonic()  # between two control cycles: the next one shows it
+            return {"command": command, "result": getattr(controller, command)(), "at_s": at_s}
         if command != "state":
             return {"command": command, **self._at_the_plant(*command.split())}
         return {
