@@ -57,9 +57,12 @@ class Rig:
         raise AssertionError(f"not within {seconds} s: {self.client.state} {self.verdicts}")
 
     def arm(self):
-        self.until(lambda s: s.at_rest and not [c for c in s.causes if not c.startswith(("started", "stop_req"))])
-        reply = operator.rearm("auto", folder=self.folder)
-        assert reply.ok, reply
+        """Ask until nothing forbids it any more."""
+        end_s = time.monotonic() + LIMIT_S
+        while not (reply := operator.rearm("auto", folder=self.folder)).ok:
+            assert time.monotonic() < end_s, reply
+            self.client.poll()
+            time.sleep(0.1)
         return self.until(lambda s: s.mode == "ARMED_AUTO")
 
     def drive(self):
