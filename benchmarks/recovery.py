@@ -1,8 +1,8 @@
 """`recovery`: the robot stops itself while it is moved. When does the guard know, and how long until it is armed again?
 
 Guard and emulated controller as processes, our commander streaming chunks, four kinds of stop at random moments.
-`detect`: from the moment the act takes effect between two control cycles (so one cycle of 8 ms before any state package
-can show it) to the guard's own decision; one clock, both ends on this machine. `program_ended`: to the controller's report that the old program is stopped.
+`detect`: from the moment the act takes effect between two control cycles (so one cycle of 8 ms before any state
+package can show it) to the guard's own decision; one clock, both ends on this machine. `program_ended`: to the controller's report that the old program is stopped.
 `recovered`: from the operator's first word after the cause has gone (unlock, power-on, re-arm) to armed in AUTO, with
 the same processes as before and no motion until then. Every stop is kept: the run can be interrupted and goes on.
 """

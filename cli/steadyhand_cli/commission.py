@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("robot", choices=["ur5"])
     parser.add_argument("--robot-ip", default="", help="address of the controller (default: the slot's simulated one)")
     for field in commissioning.DECLARED:
-        parser.add_argument(f"--{field.replace('_', '-')}", default="", help="as the pendant shows it; kept as declared")
+        option = f"--{field.replace('_', '-')}"
+        parser.add_argument(option, default="", help="as the pendant shows it; kept as declared")
     parser.add_argument("--dry-run", action="store_true", help="also move: wrist 3 by 0.05 rad and back, slowly")
     parser.add_argument("--yes", action="store_true", help="the operator's word for the dry run, given in advance")
     parser.add_argument("--out", default="", help="folder of the report (default: out/commissioning of the slot)")
@@ -38,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.dry_run:
         print("no dry run: something is wrong")
     for check in report.checks:
-        print(f"{check.verdict:12} {check.name}: {check.found}" + (f"\n{'':14}-> {check.remedy}" if check.remedy else ""))
+        print(f"{check.verdict:12} {check.name}: {check.found}")
+        if check.remedy:
+            print(f"{'':14}-> {check.remedy}")
     now = datetime.now().astimezone()
     folder = Path(args.out) if args.out else current_slot().out_dir / "commissioning"
     folder.mkdir(parents=True, exist_ok=True)

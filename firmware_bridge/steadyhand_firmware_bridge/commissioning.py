@@ -219,7 +219,8 @@ def _ports(host: str, checks: list[Check], timeout_s: float) -> None:
         Check("script port", WRONG, f"{SCRIPT_PORT} closed", "allow it at the pendant (Settings, Security, Services)")
     )
     urcap = _open(host, ROBOTIQ_PORT, 0.5)
-    checks.append(Check("gripper URCap", NOTE, f"port {ROBOTIQ_PORT} {'answers: a Robotiq URCap' if urcap else 'closed'}"))
+    said = "answers: a Robotiq URCap" if urcap else "closed"
+    checks.append(Check("gripper URCap", NOTE, f"port {ROBOTIQ_PORT} {said}"))
 
 
 def _open(host: str, port: int, timeout_s: float) -> bool:

@@ -2,7 +2,7 @@
 
 Over a dashboard connection of its own, so that no act delays a stop. Nothing here starts a program; every act begins
 with the controller's own `stop`, since after a protective or emergency stop the program before is only paused and would
-go on when somebody plays it (UR user manual). Source of commands and answers: "Dashboard Server", CB-Series and e-Series.
+go on when somebody plays it (UR user manual). Source: "Dashboard Server", CB-Series and e-Series.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Driver of a UR5 (CB3) or UR5e: RTDE for feedback and set-points, script port for our program, dashboard for stops.
 
-One thread, nothing waits: `service` advances whatever is ready. By itself it never powers on, releases brakes or unlocks:
-it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word. Source of the protocol facts:
+One thread, nothing waits: `service` advances whatever is ready. By itself it never powers on, releases brakes or
+unlocks: it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word. Source of the protocol facts:
 Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and "Dashboard Server".
 """
 from __future__ import annotations
@@ -139,7 +139,8 @@ class Ur5Robot:
 
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        return [s for s in (self.rtde, self.dashboard, self.watch, self.acts, self._upload) if s is not None and s.fileno() >= 0]
+        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload)
+        return [s for s in sockets if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
         """The newest measurement."""
