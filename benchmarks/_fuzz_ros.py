@@ -187,6 +187,7 @@ class ShellTarget:
                 self.graph.arm(mode=mode)
                 break
         self.mode, self.hostile.state = mode, self.watcher.state
+        self.hostile.old_tokens = [t for t in self.hostile.old_tokens if t != self.watcher.state.token]
         self.mark()
 
     def mark(self) -> None:
@@ -217,9 +218,9 @@ class ShellTarget:
             before = self.q.copy()
             if (self._prove_auto if self.mode == "auto" else self._prove_manual)():
                 self.mark()
-                assert np.abs(self.q - before).max() > 0.01, (before, self.q)
-                self.outcome["proofs"] += 1
-                return
+                if np.abs(self.q - before).max() > 0.01:  # else a busy machine stopped it on its way
+                    self.outcome["proofs"] += 1
+                    return
             self.outcome["proofs tried again"] += 1
             self.arm(self.mode)
         raise RobotError(f"no valid command moved the arm: {self.proof}; {self.watcher.state}")

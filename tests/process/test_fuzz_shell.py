@@ -1,7 +1,6 @@
 """Hostile messages, requests and goals for the running ROS shell over DDS, its guard armed: a small run of `fuzz`."""
 import pytest
 
-
 pytestmark = [pytest.mark.ros, pytest.mark.process]
 
 
