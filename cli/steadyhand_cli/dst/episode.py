@@ -11,8 +11,9 @@ from steadyhand_cli.dst.clock import START_S
 from steadyhand_cli.dst.world import World
 
 LENGTH_S = 300.0
-FIRST_S, QUIET_S = 3.0, 14.0  # before the first injection; after the last one it must run again
-EVERY_S, DENSE_S = 66.0, 6.0  # between two clusters: in a campaign, and when a defect is looked for
+FIRST_S, QUIET_S = 3.0, 24.0  # before the first injection; after the last one it must run again
+EVERY_S, DENSE_S = 60.0, 6.0  # between two clusters: in a campaign, and when a defect is looked for
+JUDGED_S = 10.0  # at the end of that; people may have taken over meanwhile, and a planned motion begins every 6 s
 CLUSTER_SPREAD_S, CLUSTER_SIZE = 0.4, 6.0
 EXACT_SHARE = 100  # one episode in so many runs without blocks
 
@@ -68,7 +69,7 @@ def run(
     for i in planned:
         world.at(START_S + i.at_s, lambda i=i: faults.inject(world, i.kind, f"{seed}/{i.number}"))
     last_s = planned[-1].at_s if planned else 0.0
-    world.run_until(START_S + min(length_s, last_s + QUIET_S) - 8.0)
+    world.run_until(START_S + min(length_s, last_s + QUIET_S) - JUDGED_S)
     moved = world.checker.setpoints.moving
     world.run_until(START_S + min(length_s, last_s + QUIET_S))
     checker = world.checker
