@@ -25,7 +25,7 @@ STATES = {
     "silent": gs.GuardState(Mode.STOPPED, 1, stopping=gs.Reaction.SILENCE, stop_since_s=NOW_S),
     "withdrawn": gs.GuardState(Mode.STOPPED, 1, stopping=gs.Reaction.WITHDRAW, stop_since_s=NOW_S),
     "rest_unknown": gs.GuardState(Mode.REST_UNKNOWN, 1),
-    **{mode.value: gs.GuardState(mode, 1, at_rest=True) for mode in gs.ARMED},
+    **{mode.value: gs.GuardState(mode, 1, at_rest=True) for mode in sorted(gs.ARMED)},
 }
 STOPS = {
     "request": gs.StopRequest("anyone"),

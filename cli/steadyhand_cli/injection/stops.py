@@ -35,7 +35,7 @@ from steadyhand_ros.launch_xml import ProcessSpec
 SENDER_PRIORITY = 30  # SCHED_FIFO for the moment of sending: a preempted sender would be counted as a slow stop
 STEADY_S = onset.STEADY_BASE_S + 0.2  # the controller's servo law settles, then the base of the trace
 BEAT_S = 0.1
-WAY_S, WAYS = 1.5, 3  # from one end of the commander's way to the other takes longer
+WAY_S, WAYS = 1.5, 5  # from one end of the commander's way to the other takes longer
 STOPPED, PLAYING = 1, 2  # runtime_state
 # The whole graph of a stop without real-time rights, as on a machine that grants none.
 NO_REALTIME = "setpriv --bounding-set=-sys_nice --inh-caps=-sys_nice "
@@ -140,22 +140,27 @@ class StopRig:
         """Until the commanded speed has been steady for long enough.
 
         The way is about two seconds long. On a busy machine this process may look up too late and find the arm at its
-        end, where nothing can be stopped: then the arm is sent back the other way.
+        end, where nothing can be stopped: then the arm is sent back the other way. A shell that was frozen is found
+        again by the commander after seconds: a guard that stops meanwhile, before any motion, is armed again.
         """
         for _ in range(WAYS):
             if self._until(self._steadily(), 5.0, "steady motion") == "steady":
                 return
-            operator.stop("bench: the way was used up")
+            operator.stop("bench: once more")
             self.graph.arm()
         raise RobotError(f"saw no steady motion on {WAYS} ways: is the machine overloaded?")
 
     def _steadily(self) -> Callable[[], str]:
         wanted, since, begun_s = SPEED_RAD_S * math.sqrt(len(JOINTS)), [math.inf], time.monotonic()
+        moved = [False]
 
         def steady() -> str:
             state, now_s = self.graph.watcher.state, time.monotonic()
             speed = float(np.linalg.norm(state.qd_commanded_rad_s))
+            moved[0] = moved[0] or speed > onset.MOVING_RAD_S
             if not state.mode.startswith("ARMED"):
+                if not moved[0] and state.last_stop.get("cause") == "input:agent":
+                    return "not found yet"
                 raise RobotError(f"stopped before it was asked to: {'; '.join(state.causes)}")
             since[0] = min(since[0], now_s) if abs(speed - wanted) < 0.02 * wanted else math.inf
             if now_s - since[0] > STEADY_S:
