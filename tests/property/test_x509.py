@@ -16,7 +16,9 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 DATES = st.datetimes(datetime(1951, 1, 1), datetime(2200, 1, 1)).map(
     lambda d: d.replace(microsecond=0, tzinfo=timezone.utc)
 )
-NAMES = st.text(st.characters(categories=("L", "N"), include_characters=" -_."), min_size=1, max_size=60)
+NAMES = st.text(st.characters(categories=("L", "N"), include_characters=" -_."), min_size=1, max_size=60).filter(
+    lambda text: len(text.encode()) <= 64  # the longest common name (RFC 5280)
+)
 HOSTS = st.lists(st.from_regex(r"[a-z]{1,10}(\.[a-z]{1,10}){0,3}", fullmatch=True), max_size=4, unique=True)
 
 

@@ -114,7 +114,7 @@ def test_trouble_of_an_input_is_seen_however_soon_a_good_beat_follows():
     dog = InputWatchdog({"camera": 0.2})
     dog.beat("camera", False, "frozen", 1.000)
     dog.beat("camera", True, "", 1.001)  # within one cycle of the guard
-    assert dog.holding(1.008) == {"input:camera": "frozen"} and dog.holding(1.016) == {}
+    assert dog.holding(1.008, False) == {"input:camera": "frozen"} and dog.holding(1.016, False) == {}
 
 
 def test_input_watchdog_refuses_a_wrong_limit():

@@ -153,6 +153,7 @@ def test_records_of_the_port_come_back_since_a_time(tmp_path):
     assert len(read(path)) == 0 and len(read(path, 1.0)) == 0
     values = {"timestamp": 1.0, "target_qd": [0.5] * 6, "actual_qd": [0.4] * 6, "runtime_state": 2, "safety_mode": 1,
               "robot_mode": 7, "input_int_register_24": 9, "output_int_register_24": 2, "input_int_register_27": 5,
+              "target_q": [0.1] * 6, "actual_digital_output_bits": 3,
               **{f"input_double_register_{i}": float(i) for i in range(24, 30)}}  # fmt: skip
     assert set(values) == set(FIELDS)
     path.write_bytes(b"".join(record(float(t), values) for t in range(100)) + b"half")

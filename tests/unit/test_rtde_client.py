@@ -315,7 +315,7 @@ def test_dashboard_client_asks_in_order():
         replies = []
         bench.pump_until(lambda: replies.extend(client.poll(0.0)) or client.idle)
         assert [(r.command, r.value) for r in replies] == [
-            ("robotmode", "RUNNING"), ("programState", "STOPPED"), ("PolyscopeVersion", "3.15.8.106339 (Jan 31 2022)"),
+            ("robotmode", "RUNNING"), ("programState", "STOPPED"), ("PolyscopeVersion", "URSoftware 3.15.8.106339 (Jun 20 2022)"),
         ]  # fmt: skip
         client.close()
     finally:

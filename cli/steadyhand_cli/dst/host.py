@@ -63,6 +63,7 @@ class Host:
         self.guard = Guard(
             self.robot, self.config, CREDENTIAL, lambda: self.rng.randint(1, 2**31 - 1), self._answer, now_s, UR5_LIMITS
         )
+        self.guard.link.update = lambda *_: None  # tells of clock and jitter, decides nothing: not simulated
         self.clients, self.ending, self._stops = [], False, deque()
         self.states.clear()
         self._deadline_s, self.frozen_until_s = now_s, float("-inf")
