@@ -211,6 +211,20 @@ def test_of_several_causes_in_one_cycle_the_one_that_decided_is_named():
     assert rig.state.last_stop["cause"] == "program_lost"
 
 
+def test_the_commanders_seat_is_free_only_after_a_long_silence():
+    rig = armed()
+    assert not rig.guard.seat_free(rig.now_s)
+    rig.run(2.0)
+    assert not rig.guard.seat_free(rig.now_s)  # it beats
+    rig.beats = False
+    rig.run(0.9)
+    assert not rig.guard.seat_free(rig.now_s)
+    rig.run(0.2)
+    assert rig.guard.seat_free(rig.now_s)
+    rig.guard.commander_changed(None, rig.now_s)
+    assert rig.state.mode == "ARMED_AUTO" and rig.guard.state.mode is Mode.STOPPED and rig.guard.seat_free(rig.now_s)
+
+
 def test_another_connection_than_the_commanders_is_refused():
     rig = armed()
     s = rig.state

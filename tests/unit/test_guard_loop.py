@@ -8,6 +8,7 @@ import pytest
 from steadyhand.guard_protocol import VERSION, Hello, decode, encode
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.fake import FakeRobot
+from steadyhand_firmware_bridge.guard import base
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop
@@ -84,6 +85,13 @@ def test_one_commander_at_a_time_and_one_hello_a_connection(server, say):
     reply, _ = say(Hello("second", commander=True))
     assert not reply.ok and reply.message == "second commander: 'shell' commands already"
     assert [c.commander for c in server.clients] == [False, True, False]
+
+
+def test_a_commander_that_is_silent_for_long_gives_way(server, say, monkeypatch):
+    assert say(Hello("hung", commander=True))[0].ok
+    monkeypatch.setattr(base, "SEAT_TIMEOUT_S", -1.0)  # the time is over, whenever it is asked
+    reply, _ = say(Hello("shell", commander=True))
+    assert reply.ok and [(c.hello.client, c.commander) for c in server.clients] == [("shell", True)]
 
 
 def test_another_version_is_refused(server, say):

@@ -185,8 +185,12 @@ class Host:
         if client.hello is not None or hello.version != VERSION:
             return self.on_answer(client, Reply("hello", False, "refused"))
         client.hello = hello
-        if hello.commander and any(c.commander for c in self.clients):
-            return self.on_answer(client, Reply("hello", False, "second commander"))
+        holder = next((c for c in self.clients if c.commander), None)
+        if hello.commander and holder is not None:
+            if not self.guard.seat_free(now_s):
+                return self.on_answer(client, Reply("hello", False, "second commander"))
+            self.clients.remove(holder)
+            self._lose(holder, now_s)
         client.commander = hello.commander
         if client.commander:
             self.checker.commander_came(now_s)

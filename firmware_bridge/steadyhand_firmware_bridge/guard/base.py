@@ -20,6 +20,7 @@ from steadyhand_firmware_bridge.guard.acts import RobotActs
 TOO_MANY = "too many failed credentials; wait a second"
 MANUAL_MODES = (Mode.ARMED_MANUAL, Mode.RECOVERING)
 ARM_FAILURES, ARM_FAILURE_REFILL_S = 5, 1.0
+SEAT_TIMEOUT_S = 1.0  # a commander speaks many times in this
 # Characters of somebody else's text that are passed on. The wire takes 4096 bytes a text and 65536 a packet: what is
 # cut here can always be sent, and read by every client.
 NAME_MAX, TEXT_MAX = 80, 500
@@ -48,6 +49,7 @@ class GuardBase:
         self._arm_asked: tuple[Any, str] | None = None
         self._arm_commands = False  # whether who asked shall command
         self._commander: Any = None  # the shell's connection
+        self._seat_s = now_s  # when that connection was last heard of
         self._manual: Any = None  # the operator's that armed and commands; then the shell may not
         self._boot, self._stops, self._stop_cause = fresh_token(), 0, ""
         self._last_stop: dict[str, Any] = {}
@@ -137,14 +139,23 @@ class GuardBase:
         """A commander came (`client`) or went (None)."""
         if client is None and self.state.armed and self._manual is None:
             self.fault("shell_lost", "the commander's connection ended", now_s)
-        self._commander = client
+        self._commander, self._seat_s = client, now_s
         if self._manual is None:
             self._shell_s = now_s
+
+    def seat_free(self, now_s: float) -> bool:
+        """Whether a newcomer may become the commander: nobody is, or who is has said nothing for long.
+
+        A process that hangs, or a stranger that only connected, must not keep the shell out for ever.
+        """
+        return self._commander is None or now_s - self._seat_s > SEAT_TIMEOUT_S
 
     def handle(self, client: Any, message: Any, now_s: float) -> None:
         """One message of a client that has said hello."""
         if client is self.commander:
             self._shell_s = now_s
+        if client is self._commander:
+            self._seat_s = now_s
         match message:
             case Stop():
                 self.stop_requests([(message, 1)], now_s)

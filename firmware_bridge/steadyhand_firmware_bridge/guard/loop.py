@@ -183,7 +183,7 @@ class Loop:
             self.guard.handle(client, message, time.monotonic())
 
     def _hello(self, client: Client, hello: Hello) -> None:
-        """One commander at a time; a second is told so and may still watch."""
+        """One commander at a time; a second is told so and may still watch. One that has fallen silent gives way."""
 
         def refuse(why: str) -> None:
             self.server.send(client, Reply("hello", False, why))
@@ -193,15 +193,19 @@ class Loop:
         if hello.version != VERSION:
             return refuse(f"version {hello.version}, this guard speaks {VERSION}")
         client.hello = hello
-        if hello.commander and any(c.commander for c in self.server.clients):
-            other = next(c.hello.client for c in self.server.clients if c.commander)
-            return refuse(f"second commander: {other[:40]!r} commands already")
+        holder = next((c for c in self.server.clients if c.commander), None)
+        if hello.commander and holder is not None:
+            if not self.guard.seat_free(time.monotonic()):
+                return refuse(f"second commander: {holder.hello.client[:40]!r} commands already")
+            self._lose(holder)
         client.commander = hello.commander
         if client.commander:
             self.guard.commander_changed(client, time.monotonic())
         return self.server.send(client, Reply("hello", True, "welcome"))
 
     def _lose(self, client: Client) -> None:
+        if client not in self.server.clients:
+            return  # it gave way in this very round
         self.server.drop(client)
         self.guard.forget(client, time.monotonic())
         if client.commander:

@@ -29,9 +29,11 @@ def hostile(change: Callable[[Chunk, World, random.Random], Chunk], commander: b
 
     def apply(world: World, rng: random.Random) -> bool:
         chunk = _fresh_chunk(world, rng)
+        if chunk is None:
+            return False
         now_s = world.clock.now_s
         client = world.shell.client if commander else world.host.connect("stranger", True, now_s)
-        if chunk is None or client is None:
+        if client is None:
             return False
         world.host.deliver(client, change(chunk, world, rng), now_s + 0.0001)
         if not commander:
