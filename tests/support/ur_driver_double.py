@@ -270,7 +270,9 @@ class Driver:
         elif self.fault == "nan":
             message.position[2] = float("nan")
         elif self.fault == "repeated":
-            message.name[1] = message.name[0]
+            message.name, message.position, message.velocity = (
+                [*x, x[0]] for x in (message.name, message.position, message.velocity)
+            )
         self.held.append((time.monotonic() + self.late_s, message))
         while self.held and self.held[0][0] <= time.monotonic():
             due = self.held.popleft()[1]
