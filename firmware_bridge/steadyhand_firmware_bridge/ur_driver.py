@@ -140,7 +140,8 @@ class UrDriverRobot:
         if self._now_s - self._link.status.speed_scaling_s > SCALING_SILENCE_S:
             return {"robot_speed": f"the driver has not told its speed scaling for {SCALING_SILENCE_S} s"}
         if not share >= self.config.speed_scaling_min:
-            return {"robot_speed": f"speed scaling {share:.0%}: set-points would run ahead; set the speed slider to 100 %"}
+            remedy = "set-points would run ahead; set the speed slider to 100 %"
+            return {"robot_speed": f"speed scaling {share:.0%}: {remedy}"}
         return {}
 
     def _scaling(self) -> float:
@@ -230,7 +231,7 @@ class UrDriverRobot:
             self._link = None
 
     def _measure(self, reading: JointReading) -> Feedback:
-        """The driver does not tell the controller's target: while we command it is what was sent, else what is measured.
+        """The driver tells no target of the controller: while we command it is what was sent, else what is measured.
 
         A speed scaling of 0 is a program that is paused: it does not run.
         """

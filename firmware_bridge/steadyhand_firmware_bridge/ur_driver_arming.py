@@ -6,8 +6,7 @@ paused is so never resumed with somebody's old target.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from steadyhand import ur5
 from steadyhand.protocols import Arming, ArmingPhase
@@ -49,13 +48,13 @@ class DriverArming:
             after = f": {self._why}" if self._why else ""
             self._fail(f"not done within {self.config.arming_timeout_s} s while {self.where.detail}{after}")
         elif link.status.robot_mode != RUNNING:
-            self._fail(f"robot mode {link.status.robot_mode}, wanted {RUNNING}: power on, release the brakes at the pendant")
+            remedy = "power on and release the brakes at the pendant"
+            self._fail(f"robot mode {link.status.robot_mode}, wanted {RUNNING}: {remedy}")
         elif link.status.safety_mode != NORMAL:
             self._fail(f"safety mode {link.status.safety_mode}, wanted {NORMAL}: see why, clear it at the pendant")
         else:
             getattr(self, f"_{self._step}")(link, reading, now_s)
-        ready = self.where.phase is ArmingPhase.READY
-        return ready
+        return self.where.phase is ArmingPhase.READY
 
     def _fail(self, detail: str) -> None:
         if self.where.phase is ArmingPhase.UNDER_WAY:
@@ -65,10 +64,10 @@ class DriverArming:
         self._step, self._call, self._why = step, None, ""
         self.where = Arming(ArmingPhase.UNDER_WAY, SAYS[step])
 
-    def _answer(self, link: DriverLink, service: str, request: Callable[[], Mapping[str, Any] | None] = dict) -> Call | None:
+    def _answer(self, link: DriverLink, service: str) -> Call | None:
         """The answer to one call of `service`; None while it is under way. The next question is a new call."""
         if self._call is None or self._asked != service:
-            self._asked, self._call = service, link.call(service, request())
+            self._asked, self._call = service, link.call(service)
         if not self._call.done:
             return None
         answered, self._call = self._call, None

@@ -113,8 +113,8 @@ def link_type() -> Callable[[UrDriverConfig], DriverLink]:
     except ImportError as error:
         missing = (error.name or str(error)).partition(".")[0]
         raise ConfigError(
-            f"--robot ur_driver: Python package {missing!r} is missing. It needs rclpy, steadyhand_ros and the driver's "
-            "messages: install ros-$ROS_DISTRO-ur-robot-driver (it brings ur_msgs, ur_dashboard_msgs, "
+            f"--robot ur_driver: Python package {missing!r} is missing. It needs rclpy, steadyhand_ros and the "
+            "driver's messages: install ros-$ROS_DISTRO-ur-robot-driver (it brings ur_msgs, ur_dashboard_msgs, "
             "controller_manager_msgs), source its setup.bash, and run the guard in the Python of that ROS"
         ) from error
     return module.RosDriverLink

@@ -1,5 +1,5 @@
-"""The robot `ur_driver` against the double of ur_robot_driver's ROS interface (own process, DDS): the contract, and what
-the driver, the pendant and other people's nodes do beside it."""
+"""The robot `ur_driver` against the double of ur_robot_driver's ROS interface (own process, DDS): the contract, and
+what the driver, the pendant and other people's nodes do beside it."""
 import time
 
 import numpy as np
@@ -163,7 +163,8 @@ def test_after_a_protective_stop_nobodys_play_resumes_the_old_motion(bench, doub
     bench.arm()
     bench.move(0.4)
     double.pendant("protective_stop")
-    assert bench.run(1.0, lambda: bench.send(Command.SERVO, bench.q_sent), lambda: bench.robot.feedback().safety_mode == 3)
+    stopped = lambda: bench.robot.feedback().safety_mode == 3  # noqa: E731
+    assert bench.run(1.0, lambda: bench.send(Command.SERVO, bench.q_sent), stopped)
     bench.robot.stop_program(bench.now_s)  # as the guard does in that cycle
     assert bench.run(2.0, until=lambda: not bench.robot.feedback().program_running)
     assert bench.run(2.0, until=bench.still)

@@ -1,4 +1,4 @@
-"""The guard's process on the robot `ur_driver`, against the double of ur_robot_driver: arm, follow, stop; and its death."""
+"""The guard's process on the robot `ur_driver`, on the double of ur_robot_driver: arm, follow, stop; its death."""
 import os
 import subprocess
 import sys

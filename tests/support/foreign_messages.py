@@ -75,7 +75,8 @@ def _build(name: str, files: list[Path], prefix: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.read_text())
     used = " ".join(p.read_text() for p in files)
-    dependencies = [d for d in DEPENDENCIES if f"{d}/" in used] + ["action_msgs"] * any("action" in p.parts for p in files)
+    dependencies = [d for d in DEPENDENCIES if f"{d}/" in used]
+    dependencies += ["action_msgs"] * any("action" in p.parts for p in files)
     names = list(dict.fromkeys(dependencies or ["builtin_interfaces"]))
     find = "\n".join(f"find_package({d} REQUIRED)" for d in names)
     (source / "CMakeLists.txt").write_text(CMAKE.format(name=name, find=find, dependencies=" ".join(names)))

@@ -25,10 +25,11 @@ from tests.support.emulated_controller import Controller
 
 STOPJ_RAD_S2 = 4.0  # of the External Control program
 STOP_RAD_S2 = 20.0  # of the safety system
+BROADCASTERS = ("joint_state_broadcaster", "speed_scaling_state_broadcaster", "io_and_status_controller")
 
 
 class Arm:
-    """Program and safety of the robot behind the driver. `command_rad` is what the driver writes to it; None: nothing."""
+    """Program and safety of the robot behind the driver. `command_rad` is what the driver writes; None: nothing."""
 
     def __init__(self, period_s: float):
         self.period_s, self.plant = period_s, KinematicPlant(cell.HOME_Q_RAD)
@@ -62,13 +63,13 @@ class Controllers:
     def __init__(self, trajectory: str):
         self.motion = {trajectory: "position", "forward_position_controller": "position",
                        "forward_velocity_controller": "velocity"}
-        self.active = {"joint_state_broadcaster", "speed_scaling_state_broadcaster", "io_and_status_controller", trajectory}
+        self.active = {*BROADCASTERS, trajectory}
         self.trajectory = trajectory
         self.stopped: set[str] = set()
 
     @property
     def names(self):
-        return ["joint_state_broadcaster", "speed_scaling_state_broadcaster", "io_and_status_controller", *self.motion]
+        return [*BROADCASTERS, *self.motion]
 
     def commanding(self) -> str:
         return next((n for n in self.motion if n in self.active), "")
@@ -169,7 +170,8 @@ class Driver:
     def on_command(self, message):
         self.commands += 1
         q_rad = np.array(message.data)
-        if "forward_position_controller" in self.controllers.active and q_rad.shape == (6,) and np.isfinite(q_rad).all():
+        active = "forward_position_controller" in self.controllers.active
+        if active and q_rad.shape == (6,) and np.isfinite(q_rad).all():
             self.arm.command_rad = q_rad
 
     def on_list(self, _request, response):
@@ -266,7 +268,9 @@ class Driver:
         message.position = [float(state.q_rad[i]) for i in self.order]
         message.velocity = [float(state.qd_rad_s[i]) for i in self.order]
         if self.fault == "missing":
-            message.name, message.position, message.velocity = message.name[1:], message.position[1:], message.velocity[1:]
+            message.name, message.position, message.velocity = (
+                x[1:] for x in (message.name, message.position, message.velocity)
+            )
         elif self.fault == "nan":
             message.position[2] = float("nan")
         elif self.fault == "repeated":

@@ -1,4 +1,4 @@
-"""The ROS side of the robot `ur_driver`: topics, services and actions of a stock ur_robot_driver, polled, never waited for.
+"""The ROS side of the robot `ur_driver`: topics, services and actions of a stock ur_robot_driver, polled.
 
 Loaded late by `steadyhand_firmware_bridge.ur_driver_link.open_link`. It lives in the guard's process and thread: the
 guard's cycle calls `spin`, so no callback runs at another time. A context of its own, without signal handlers: the
@@ -104,7 +104,8 @@ class RosDriverLink:
         status = at("io_and_status_controller")
         self._listen(JointState, at("joint_states"), self._on_joints, STATES)
         self._listen(RobotMode, f"{status}/robot_mode", lambda m: setattr(self.status, "robot_mode", m.mode), LATCHED)
-        self._listen(SafetyMode, f"{status}/safety_mode", lambda m: setattr(self.status, "safety_mode", m.mode), LATCHED)
+        safety = f"{status}/safety_mode"
+        self._listen(SafetyMode, safety, lambda m: setattr(self.status, "safety_mode", m.mode), LATCHED)
         self._listen(Bool, f"{status}/robot_program_running", self._on_running, LATCHED)
         self._listen(IOStates, f"{status}/io_states", self._on_io, NEWEST)
         self._listen(Float64, at("speed_scaling_state_broadcaster/speed_scaling"), self._on_scaling, NEWEST)
