@@ -79,7 +79,7 @@ class UrDriverRobot:
         self._stopping.advance(link, now_s)
         if self._arming is not None and self._arming.advance(link, self._reading, now_s):
             self._ready(now_s)
-        if self._reading is not None:
+        if self._reading is not None and not self._unheard():
             self._feedback = self._measure(self._reading)
 
     def _ask(self, now_s: float) -> None:
@@ -113,15 +113,7 @@ class UrDriverRobot:
             where = f"{self.config.namespace}/joint_states"
             hint = "is ur_robot_driver running, in this ROS_DOMAIN_ID and namespace?"
             return {"robot_unreachable": f"no joint state on {where} for {silent_s:.1f} s: {hint}{refused}"}
-        status = self._link.status
-        topics = {
-            "io_and_status_controller/robot_mode": status.robot_mode,
-            "io_and_status_controller/safety_mode": status.safety_mode,
-            "io_and_status_controller/robot_program_running": status.program_running,
-            "io_and_status_controller/io_states": status.digital_outputs,
-            "speed_scaling_state_broadcaster/speed_scaling": status.speed_scaling,
-        }
-        unheard = [f"{self.config.namespace}/{name}" for name, value in topics.items() if value is None]
+        unheard = self._unheard()
         if unheard:
             return {"robot_unreachable": f"nothing yet on {', '.join(unheard)}: are these controllers active?"}
         wrong = {}
@@ -134,6 +126,18 @@ class UrDriverRobot:
         if self._state in ALIVE:
             wrong |= self._speed()
         return wrong
+
+    def _unheard(self) -> list[str]:
+        """Topics that have said nothing yet."""
+        status = self._link.status
+        topics = {
+            "io_and_status_controller/robot_mode": status.robot_mode,
+            "io_and_status_controller/safety_mode": status.safety_mode,
+            "io_and_status_controller/robot_program_running": status.program_running,
+            "io_and_status_controller/io_states": status.analog_input_0_v,
+            "speed_scaling_state_broadcaster/speed_scaling": status.speed_scaling,
+        }
+        return [f"{self.config.namespace}/{name}" for name, value in topics.items() if value is None]
 
     def _speed(self) -> dict[str, str]:
         share = self._scaling()
@@ -236,8 +240,6 @@ class UrDriverRobot:
         A speed scaling of 0 is a program that is paused: it does not run.
         """
         status, alive = self._link.status, self._state in ALIVE
-        outputs = status.digital_outputs or 0
-        volts = status.analog_input_0_v
         return Feedback(
             stamp_s=reading.measured_s,
             controller_stamp_s=reading.stamp_s,
@@ -245,13 +247,13 @@ class UrDriverRobot:
             qd_rad_s=reading.qd_rad_s,
             q_target_rad=self._q_sent_rad if alive else reading.q_rad,
             qd_target_rad_s=self._qd_sent_rad_s if alive else reading.qd_rad_s,
-            robot_mode=-1 if status.robot_mode is None else status.robot_mode,
-            safety_mode=-1 if status.safety_mode is None else status.safety_mode,
+            robot_mode=status.robot_mode,
+            safety_mode=status.safety_mode,
             program_running=bool(status.program_running) and not (alive and self._scaling() <= 0.0),
             program_state=int(self._state),
             program_token=self._token,
             echoed_seq=self._seq,
             missed_cycles=self._missed,
-            gripper_width_m=float("nan") if volts is None else volts * WIDTH_PER_VOLT_M,
-            gripper_commanded_m=gripper_opening(outputs),
+            gripper_width_m=status.analog_input_0_v * WIDTH_PER_VOLT_M,
+            gripper_commanded_m=gripper_opening(status.digital_outputs),
         )

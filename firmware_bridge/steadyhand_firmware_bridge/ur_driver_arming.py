@@ -147,7 +147,7 @@ class DriverArming:
         if answer is None:
             return None
         if not answer.ok:
-            self._fail(f"list_controllers: {answer.text}")
+            self._why = f"list_controllers: {answer.text}"  # asked again until the time is over
             return None
         return answer.value
 

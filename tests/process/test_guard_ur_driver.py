@@ -15,6 +15,7 @@ from tests.support.ur_driver_double import Double
 
 pytestmark = [pytest.mark.process, pytest.mark.ros]
 
+LAG_S = 0.012  # set-point published to its position measured: 4 to 9 ms with the double
 WITH_MESSAGES = (
     "import sys; from tests.support import foreign_messages; foreign_messages.use(); "
     "from steadyhand_firmware_bridge.guard.main import main; sys.exit(main())"
@@ -26,7 +27,7 @@ class Rig(guard_rig.Rig):
 
     def __init__(self, folder):
         self.double = Double()
-        super().__init__(folder, controller=False)
+        super().__init__(folder, controller=False, config=guard_rig.PATIENT | {"tracking_lag_s": LAG_S})
         self.until(lambda s: s.at_rest and s.safety_mode == 1, 10.0)
 
     def start(self, *extra):
@@ -73,6 +74,7 @@ def test_a_guard_that_is_killed_leaves_the_arm_at_its_last_set_point(rig):
     """Not a wish but the truth about this way of driving: nobody is left who would end the program."""
     rig.arm()
     rig.move(1.0)
+    assert rig.client.state.mode == "ARMED_AUTO", rig.client.state.causes
     rig.guard.kill()
     rig.guard.wait(5)
     still = lambda: rig.double.pendant("state")["speed_rad_s"] < 1e-6  # noqa: E731

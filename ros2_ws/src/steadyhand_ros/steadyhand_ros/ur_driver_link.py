@@ -34,7 +34,7 @@ from steadyhand_firmware_bridge.ur_driver_link import (
 )
 
 CALL_LIMIT_S = 3.0
-ASK_AGAIN_S = 1.0  # a server drops its answer to one whom it has not discovered yet
+ASK_AGAIN_S = 0.5  # a server drops its answer to one whom it has not discovered yet
 SPINS_MAX = 40  # callbacks of one cycle; what is left is taken in the next
 JOINTS_MAX = 16  # joint states of one cycle: twice what 500 Hz brings in the longest cycle that is no fault
 STATES = QoSProfile(reliability=ReliabilityPolicy.BEST_EFFORT, history=HistoryPolicy.KEEP_LAST, depth=JOINTS_MAX)
