@@ -16,6 +16,7 @@ class BadInput:
 _PROCESS = "tests/process/test_guard_process.py::"
 _CORE = "tests/unit/test_guard_core.py::"
 _BAD = "tests/property/test_bad_input.py::"
+_REAL = "tests/process/test_bad_input.py::"
 
 ROWS = (
     BadInput("flood of commands",
@@ -29,7 +30,8 @@ ROWS = (
              "a packet is whole or it is none: bytes that come one at a time are refused one at a time; a chunk "
              "every now and then does not keep a moving arm alive", (
                  _BAD + "test_a_slow_drip_of_bytes_is_refused_piece_by_piece",
-                 _BAD + "test_a_slow_drip_of_chunks_ends_at_rest")),
+                 _BAD + "test_a_slow_drip_of_chunks_ends_at_rest",
+                 _REAL + "test_a_slow_drip_of_bytes_does_nothing_and_holds_nobody_up")),
     BadInput("second commander", "refused at its hello, each of its commands refused and counted", (
         _PROCESS + "test_a_second_commander_is_refused_but_may_watch",
         _CORE + "test_another_connection_than_the_commanders_is_refused")),
@@ -44,10 +46,12 @@ ROWS = (
         "tests/scenario/test_agent.py::test_a_new_token_ends_the_goal_even_when_armed_again_at_once")),
     BadInput("stop during arming", "the arming ends, its program is withdrawn; a late 'ready' arms nothing", (
         _CORE + "test_a_stop_while_arming_ends_it",
-        _BAD + "test_a_stop_at_any_moment_of_arming_wins")),
+        _BAD + "test_a_stop_at_any_moment_of_arming_wins",
+        _REAL + "test_a_stop_during_arming_wins")),
     BadInput("re-arm during a stop", "refused with the cause until rest is measured; the stop goes on", (
         _BAD + "test_a_rearm_during_a_stop_is_refused_and_the_stop_goes_on",
-        "tests/property/test_guard_state.py::test_a_stop_under_way_is_never_weakened")),
+        "tests/property/test_guard_state.py::test_a_stop_under_way_is_never_weakened",
+        _REAL + "test_a_rearm_during_a_stop_is_refused_and_the_stop_goes_on")),
     BadInput("malformed, foreign, expired, unauthorised", "refused by name, counted; a million of them move nothing", (
         "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves",
         "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves_through_the_shell")),

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from std_srvs.srv import SetBool, Trigger
 from steadyhand_interfaces.action import ExecuteTask
+from steadyhand_interfaces.msg import StateEstimate
 
 from steadyhand import cell, kinematics, policy_io, ur5
 from steadyhand.intervention import demonstration
 from steadyhand.limits import UR5_LIMITS
 from steadyhand_cli.injection import onset
 from steadyhand_firmware_bridge import operator
+from steadyhand_ros import qos
 from tests.support import takeover_graph as tg
 from tests.support.jog_stream import Stream, joints, pad, twist
 from tests.support.state_log import DT_S, StateLog, continuous, stretches
@@ -23,6 +25,7 @@ from tests.support.state_log import DT_S, StateLog, continuous, stretches
 pytestmark = [pytest.mark.ros, pytest.mark.sim, pytest.mark.process]
 Code = ExecuteTask.Result
 CUBES = 2
+TAKEOVER = "stop_requested: takeover"
 STEP_RAD_S = float(UR5_LIMITS.qdd_max_rad_s2.max()) * DT_S  # what one cycle may change of a speed
 
 
@@ -55,7 +58,7 @@ def height(state):
     return float(tool(state.q_commanded_rad)[2])
 
 
-def ended_once(graph, goal, cause="stop_requested: takeover"):
+def ended_once(graph, goal, cause):
     """The goal that was taken away: one result, stopped for this, at rest."""
     graph.until(goal.done.is_set, 5.0, "the result")
     assert goal.result.code == Code.STOPPED and goal.result.at_rest and cause in goal.result.message
@@ -69,25 +72,22 @@ def smooth(states):
     return max(f[0] for f in found), max(f[1] for f in found)
 
 
-def never_stepped(graph, log, begun_s):
-    """From the takeover to now the commanded motion has no step, at the guard and at the controller's port."""
+def never_stepped(graph, log):
+    """Since the log began the commanded motion has no step, at the guard and at the controller's port."""
     graph.until(lambda: log.states[-1].stamp_s >= graph.watcher.state.stamp_s - DT_S, 5.0, "the log")
-    fastest, acceleration = smooth([s for s in log.states if s.stamp_s >= begun_s])
-    assert fastest > tg.UNDER_WAY_RAD_S / 2 and acceleration <= 1.01
-    fastest, acceleration, change = tg.at_port(graph, begun_s)
-    assert fastest > tg.UNDER_WAY_RAD_S / 2 and acceleration <= 1.01 and change <= STEP_RAD_S
+    fastest, acceleration = smooth(log.states)
+    assert fastest > 0.1 and acceleration <= 1.01
+    fastest, acceleration, change = tg.at_port(graph, log.states[0].stamp_s)
+    assert fastest > 0.1 and acceleration <= 1.01 and change <= STEP_RAD_S
 
 
-def took_over(log, begun_s):
-    """The states of the manual arming after a takeover that met a moving arm: stopped under its name, then at rest."""
-    states = [s for s in log.states if s.stamp_s >= begun_s]
-    modes = [s.mode for a, s in zip([None, *states], states) if a is None or a.mode != s.mode]
+def took_over(log):
+    """The states of the manual arming: after a stop under the takeover's name, from measured rest."""
+    modes = [s.mode for a, s in zip([None, *log.states], log.states) if a is None or a.mode != s.mode]
     assert modes[:3] == ["ARMED_AUTO", "STOPPED", "ARMED_MANUAL"], modes
-    stopped = next(k for k, s in enumerate(states) if s.mode == "STOPPED")
-    armed = next(k for k, s in enumerate(states) if s.mode == "ARMED_MANUAL")
-    assert any(c.startswith("stop_requested: takeover") for c in states[stopped].causes)
-    assert states[armed - 1].at_rest and not states[stopped].at_rest
-    return [s for s in states[armed:] if s.mode == "ARMED_MANUAL"], tg.speed(states[stopped])
+    armed = next(k for k, s in enumerate(log.states) if s.mode == "ARMED_MANUAL")
+    assert log.states[armed - 1].at_rest
+    return [s for s in log.states[armed:] if s.mode == "ARMED_MANUAL"]
 
 
 def is_demonstration(records, manual):
@@ -101,51 +101,72 @@ def is_demonstration(records, manual):
     way = tool(demo.q_commanded_rad[-1]) - tool(demo.q_commanded_rad[0])
     assert np.allclose(demo.actions[:, :3].sum(axis=0) * policy_io.STEP_M, way, atol=1e-6)
     assert np.linalg.norm(tool(manual[-1].q_commanded_rad) - tool(manual[0].q_commanded_rad) - way) < 5e-3
-    return {r["command"]["kind"] for r in records if r["kind"] == "step" and r["command"] and any(r["command"]["values"])}
+    given = [r["command"] for r in records if r["kind"] == "step" and r["command"]]
+    return {command["kind"] for command in given if any(command["values"])}
+
+
+def meet(graph, take_over):
+    """Take a task over whose arm moves: (its goal, what `take_over` gave, a log since before). Begun anew when the arm
+    stood by the time that the command had started, or a busy machine had stopped it before."""
+    for _ in range(6):
+        goal = tg.start(graph)
+        log = StateLog(graph.slot.socket_dir)
+        operator_ = take_over()
+        graph.until(lambda: graph.watcher.state.mode == "ARMED_MANUAL", 20.0, "the takeover")
+        graph.until(goal.done.is_set, 5.0, "the result")
+        stopped = next((s for s in log.states if any(c.startswith(TAKEOVER) for c in s.causes)), None)
+        if TAKEOVER in goal.result.message and stopped is not None and tg.speed(stopped) > 0.1:
+            return goal, operator_, log
+        log.close()
+        operator.disarm()
+    raise AssertionError(goal.result.message)
+
+
+def seen_objects(graph, count=10):
+    """Wait for so many estimates with objects in them: a busy machine draws few images."""
+    found = []
+    heard = graph.session.node.create_subscription(
+        StateEstimate, "state_estimate", lambda m: found.extend([m] * bool(m.objects)), qos.NEWEST
+    )
+    graph.until(lambda: len(found) >= count, 20.0, "estimates with objects")
+    graph.session.node.destroy_subscription(heard)
 
 
 def test_a_takeover_by_keyboard_in_the_middle_of_a_task_and_back(graph):
-    met_moving = 0.0
-    for _ in range(5):  # the process needs a moment to start: the arm may stand just then
-        goal = tg.start(graph)
-        with StateLog(graph.slot.socket_dir) as log:
-            begun_s = log.states[0].stamp_s
-            keyboard = tg.Keyboard(graph)
-            graph.until(lambda: graph.watcher.state.mode == "ARMED_MANUAL", 20.0, "the takeover")
-            ended_once(graph, goal)
-            busy = graph.session.send_goal("clear_tray")
-            graph.until(busy.done.is_set, 5.0, "a result")
-            assert busy.result.code == Code.NOT_ARMED  # the task does not come back by itself
+    goal, keyboard, log = meet(graph, lambda: tg.Keyboard(graph))
+    with log:
+        ended_once(graph, goal, TAKEOVER)
+        again = graph.session.send_goal("clear_tray")
+        graph.until(again.done.is_set, 5.0, "a result")
+        assert again.result.code == Code.NOT_ARMED  # the task does not come back by itself
 
-            before = height(graph.watcher.state)
-            keyboard.hold(b"q", lambda s: height(s) > before + 0.03)
-            wrist = graph.watcher.state.q_commanded_rad[5]
-            keyboard.press(b"6")
-            keyboard.hold(b"+", lambda s: s.q_commanded_rad[5] > wrist + 0.1)
-            assert graph.watcher.state.mode == "ARMED_MANUAL"
-            token = graph.watcher.state.token
+        before = height(graph.watcher.state)
+        keyboard.hold(b"q", lambda s: height(s) > before + 0.03)
+        wrist = graph.watcher.state.q_commanded_rad[5]
+        keyboard.press(b"6")
+        keyboard.hold(b"+", lambda s: s.q_commanded_rad[5] > wrist + 0.1)
+        assert graph.watcher.state.mode == "ARMED_MANUAL"
+        token = graph.watcher.state.token
+        seen_objects(graph)
 
-            estimator = graph.pid("estimator_node")
-            os.kill(estimator, signal.SIGSTOP)  # nothing has been seen since the person's last motion
-            try:
-                keyboard.press(b"x")
-                assert keyboard.end() == 0
-                graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 5.0, "rest")
-                assert any(c.startswith("input:estimator: not heard of since a person moved") for c in tg.refused())
-            finally:
-                os.kill(estimator, signal.SIGCONT)
-            graph.arm()
-            armed = graph.watcher.state
-            assert armed.mode == "ARMED_AUTO" and armed.token != token
-            assert np.abs(np.subtract(armed.q_commanded_rad, armed.q_rad)).max() < 0.02
-            manual, met_moving = took_over(log, begun_s)
-            never_stepped(graph, log, begun_s)
-            assert is_demonstration(tg.recording(graph, token, by_node=False), manual) == {"twist", "joint"}
-            seen = tg.recording(graph, token, by_node=True)  # the node saw the same, and what the camera showed
-            assert demonstration(seen).label == "takeover" and any(r["objects"] for r in seen if r["kind"] == "step")
-        if met_moving > 0.1:
-            break
-    assert met_moving > 0.1
+        estimator = graph.pid("estimator_node")
+        os.kill(estimator, signal.SIGSTOP)  # nothing has been seen since the person's last motion
+        try:
+            keyboard.press(b"x")
+            assert keyboard.end() == 0
+            graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 5.0, "rest")
+            assert any(c.startswith("input:estimator: not heard of since a person moved") for c in tg.refused())
+        finally:
+            os.kill(estimator, signal.SIGCONT)
+        graph.arm()
+        armed = graph.watcher.state
+        assert armed.mode == "ARMED_AUTO" and armed.token != token
+        assert np.abs(np.subtract(armed.q_commanded_rad, armed.q_rad)).max() < 0.02
+        never_stepped(graph, log)
+        manual = took_over(log)
+        assert is_demonstration(tg.recording(graph, token, by_node=False), manual) == {"twist", "joint"}
+        seen = tg.recording(graph, token, by_node=True)  # the node saw the same, and what the camera showed
+        assert demonstration(seen).label == "takeover" and any(r["objects"] for r in seen if r["kind"] == "step")
     result = tg.finish(graph)
     assert result.code == Code.OK and graph.score.score()["in_box"] == CUBES
 
@@ -153,12 +174,10 @@ def test_a_takeover_by_keyboard_in_the_middle_of_a_task_and_back(graph):
 def test_a_takeover_by_gamepad_through_the_node_and_back(graph):
     stream = Stream(graph)
     stream.say("joy", pad(0.0, held=False))
-    goal = tg.start(graph)
-    with StateLog(graph.slot.socket_dir) as log:
-        begun_s = log.states[0].stamp_s
-        code, said = tg.answer(graph, "takeover", "--node")
+    goal, (code, said), log = meet(graph, lambda: tg.answer(graph, "takeover", "--node"))
+    with log:
         assert code == 0 and "ARMED_MANUAL" in said
-        ended_once(graph, goal)
+        ended_once(graph, goal, TAKEOVER)
         before = height(graph.watcher.state)
         stream.say("joy", pad(1.0, held=True))
         graph.until(lambda: height(graph.watcher.state) > before + 0.03, 15.0, "the tool to rise")
@@ -172,9 +191,9 @@ def test_a_takeover_by_gamepad_through_the_node_and_back(graph):
         assert graph.watcher.state.mode == "ARMED_MANUAL"
         token = graph.watcher.state.token
 
+        graph.session.faults.clear()
         graph.score.fault("camera_blank")
         lost = lambda: any(f.name == "perception_lost" and f.active for f in graph.session.faults)  # noqa: E731
-        graph.session.faults.clear()
         graph.until(lost, 10.0, "the estimator to see nothing")
         assert tg.answer(graph, "stop")[0] == 0
         stream.say("", None)
@@ -182,10 +201,9 @@ def test_a_takeover_by_gamepad_through_the_node_and_back(graph):
         assert tg.answer(graph, "rearm")[0] == 1  # by the command too
         graph.score.fault("camera_ok")
         graph.arm()
-        manual, _ = took_over(log, begun_s)
-        never_stepped(graph, log, begun_s)
+        never_stepped(graph, log)
         records = tg.recording(graph, token, by_node=True)
-        assert is_demonstration(records, manual) == {"twist", "joint"}
+        assert is_demonstration(records, took_over(log)) == {"twist", "joint"}
     result = tg.finish(graph)
     assert result.code == Code.OK and graph.score.score()["in_box"] == CUBES
 
@@ -207,7 +225,8 @@ def test_single_step_waits_for_a_word_before_each_step(graph):
             assert waits(goal) and tg.phase(goal) == phases[-1] and graph.watcher.state.mode == "ARMED_AUTO"
             assert np.abs(np.subtract(graph.watcher.state.q_commanded_rad, seen.q_commanded_rad)).max() < 1e-3
             assert graph.session.call(Trigger, "next_step", Trigger.Request(), 5.0).success
-            graph.until(lambda: goal.done.is_set() or waits(goal) and tg.phase(goal) != phases[-1], 30.0, "the next step")
+            reached = lambda: goal.done.is_set() or waits(goal) and tg.phase(goal) != phases[-1]  # noqa: E731
+            graph.until(reached, 30.0, "the next step")
         assert phases[-2:] == ["pick", "grasp"]
     finally:
         code, said = tg.answer(graph, "step", "off")
