@@ -14,10 +14,12 @@ DEFECTS = {**stops.TABLE, **chunks.TABLE, **watching.TABLE, **endings.TABLE, **p
 
 @contextlib.contextmanager
 def planted(name: str) -> Iterator[None]:
-    """The product with this defect."""
+    """The product with this defect. A method that the owner inherits is patched where it is defined."""
     kept = []
     try:
-        for owner, attribute, replacement in DEFECTS[name].patches():
+        for named, attribute, replacement in DEFECTS[name].patches():
+            heirs = named.__mro__ if isinstance(named, type) else (named,)
+            owner = next(o for o in heirs if attribute in o.__dict__)
             kept.append((owner, attribute, owner.__dict__[attribute]))
             setattr(owner, attribute, replacement)
         yield
