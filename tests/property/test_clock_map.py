@@ -57,7 +57,7 @@ def test_late_packages_do_not_move_the_map(seed, share, late_s):
     late = received + late_s * (rng.random(len(stamps)) < share)
     clock = ClockMap()
     feed(clock, stamps, np.maximum.accumulate(late))
-    assert abs(clock.to_ours(stamps[-1]) - (100.0 + stamps[-1] * (1 + 20e-6))) < 2e-3 and clock.resets == 0
+    assert abs(clock.to_ours(stamps[-1]) - (100.0 + stamps[-1] * (1 + 20e-6))) < 5e-3 and clock.resets == 0
 
 
 @settings(max_examples=50, deadline=None)

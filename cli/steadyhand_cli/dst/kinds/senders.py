@@ -76,11 +76,15 @@ def old_token(chunk: Chunk, world: World, rng: random.Random) -> Chunk:
     return replace(chunk, token=rng.choice(others))
 
 
-def ago(chunk: Chunk, world: World, rng: random.Random) -> Chunk:
-    """Consistent in itself: stamp and sequence of a state that was published, but too long ago."""
-    states = world.host.states
-    state = states[-min(len(states), rng.randint(16, 60))]
-    return replace(chunk, state_seq=state.seq, state_stamp_s=state.stamp_s)
+def ago(world: World, rng: random.Random) -> bool:
+    """Consistent in itself, the answer to a state that was published; but it comes too late."""
+    chunk = _fresh_chunk(world, rng)
+    if chunk is None:
+        return False
+    q = world.agent.path.waypoints(chunk.state_stamp_s, LONG, LONG_PERIOD_S)
+    late = replace(chunk, q_rad=q.tolist(), period_s=LONG_PERIOD_S)
+    world.at(world.clock.now_s + rng.uniform(0.12, 0.4), lambda: world.shell.relay(late))
+    return True
 
 
 def replay(world: World, rng: random.Random) -> bool:
