@@ -644,7 +644,7 @@ def _(s):
     press = threading.Timer(0.5, lambda: s.robot.pendant("touch 0 0 -20"))
     press.start()
     assert s.control.moveUntilContact([0, 0, 0.02, 0, 0, 0], [0, 0, 1, 0, 0, 0], 0.5)
-    press.join()
+    press.join(5.0)
     s.rest()
     assert 0.001 < s.pose[2] - start[2] < 0.05
     s.robot.pendant("touch 0 0 0")

@@ -34,6 +34,7 @@ TIMES = (
 )  # fmt: skip
 STOPS_A_RIG = 150  # then new processes: lengths of a run do not add up in one place
 FAILURES_A_CONDITION = 20
+RIG_LIMIT_S = 3600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +97,10 @@ def _run_condition(condition: str, args: argparse.Namespace, log: Path) -> None:
         for rig in rigs:
             rig.start()
         for rig in rigs:
-            rig.join()
+            rig.join(RIG_LIMIT_S)
+            if rig.is_alive():
+                rig.kill()
+                rig.join(10.0)
         failures += sum(bool(rig.exitcode) for rig in rigs)
 
 

@@ -2,7 +2,7 @@
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from steadyhand.clock_map import ClockMap, ClockMapConfig
@@ -51,13 +51,15 @@ def test_no_arrival_is_earlier_than_the_map_says(seed, offset_s, drift_ppm, jitt
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, st.floats(0.0, 0.9), st.floats(0.001, 0.045))
 def test_late_packages_do_not_move_the_map(seed, share, late_s):
-    """Nine of ten late by up to 45 ms: the map stays with those that are not."""
+    """Packages stay in order, so one is in time only if those before it, for the time of a delay, are. Where a few are in
+    each interval, the map stays with them."""
+    assume((1.0 - share) ** (1 + late_s // 0.008) >= 0.02)
     rng = np.random.default_rng(seed)
     stamps, received = arrivals(seed, 40, 100.0, 20.0, 1e-5)
     late = received + late_s * (rng.random(len(stamps)) < share)
     clock = ClockMap()
     feed(clock, stamps, np.maximum.accumulate(late))
-    assert abs(clock.to_ours(stamps[-1]) - (100.0 + stamps[-1] * (1 + 20e-6))) < 5e-3 and clock.resets == 0
+    assert abs(clock.to_ours(stamps[-1]) - (100.0 + stamps[-1] * (1 + 20e-6))) < 2e-3 and clock.resets == 0
 
 
 @settings(max_examples=50, deadline=None)
