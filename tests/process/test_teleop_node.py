@@ -38,6 +38,8 @@ def at_rest(graph):
 
 
 def test_twist_joint_and_gamepad_jog_and_silence_stops(graph):
+    folder = graph.slot.out_dir / "interventions"
+    earlier = set(folder.glob("*.jsonl"))  # of other tests in this slot
     stream = Stream(graph)
     graph.until(lambda: graph.watcher.state is not None, 5, "a state")
     stream.say("twist", twist())
@@ -69,8 +71,9 @@ def test_twist_joint_and_gamepad_jog_and_silence_stops(graph):
     assert state.causes[0].startswith("command_source_silent")
     graph.until(lambda: at_rest(graph), 3, "rest")
 
-    folder = graph.slot.out_dir / "interventions"
-    ended = lambda: next((p for p in folder.glob("*.jsonl") if '"end"' in p.read_text()), None)  # noqa: E731
+    def ended():
+        return next((p for p in set(folder.glob("*.jsonl")) - earlier if '"end"' in p.read_text()), None)
+
     file = graph.until(ended, 5, "the recording")
     records = [json.loads(line) for line in file.read_text().splitlines()]
     demo = demonstration(records)
