@@ -53,6 +53,17 @@ def test_the_base_of_the_mutations_is_valid():
     assert target.outcome["proofs"] == 12 and target.guard.accepted == 12
 
 
+def finds(what, n=400):
+    """Whether one of `n` hostile inputs has shown it; what comes after the first says nothing more."""
+    target = CoreTarget(7)
+    target.prove()
+    for _ in range(n):
+        target.one()
+        if target.outcome[what]:
+            return True
+    return False
+
+
 def blind_to(field):
     """A gate that takes one field on trust."""
     check = SafetyGate.check_chunk
@@ -68,14 +79,14 @@ def blind_to(field):
 @pytest.mark.parametrize("field", ["token", "state_stamp_s"])
 def test_a_gate_that_does_not_look_is_found(field, monkeypatch):
     monkeypatch.setattr(SafetyGate, "check_chunk", blind_to(field))
-    assert CoreTarget(7).run(400)["motions"] > 0
+    assert finds("motions")
 
 
 def test_a_guard_without_one_commander_is_found(monkeypatch):
     monkeypatch.setattr(core_module.Guard, "_may_command", lambda *_: True)
-    assert CoreTarget(7).run(400)["motions"] > 0
+    assert finds("motions")
 
 
 def test_a_parser_that_crashes_is_found(monkeypatch):
     monkeypatch.setattr(core_module.Guard, "_on_gripper", lambda self, client, message: [][int(message.width_m)])
-    assert CoreTarget(7).run(400)["crashes"] > 0
+    assert finds("crashes")

@@ -11,6 +11,16 @@ from steadyhand_cli.dst.world import World
 SECONDS = float(os.environ.get("STEADYHAND_DST_SECONDS", "40"))  # CI gives more
 HUNT_EPISODES, HUNT_LENGTH_S = 60, 120.0  # at most two robot hours for a defect
 NO_FAULT = {"agent begins to stream"}
+STRUCK_S = 2.5  # a kind that has struck is watched for so much longer
+# Where the hunt for a rarer defect begins. It goes round all of 1 to HUNT_EPISODES, so what is proven does not depend on
+# this, only the time it takes; the benchmark `dst`, whose hours are figures, hunts from 1 on.
+BEGIN_AT = {
+    "never_arms_again_after_rest_unknown": 43, "twice_the_jerk": 11, "strangers_beat_counts": 10,
+    "expiry_not_checked": 8, "self_collision_not_checked": 8, "workspace_not_checked": 8,
+    "operator_link_loss_ignored": 7, "cancel_dropped_before_acceptance": 5, "rest_unknown_not_said": 5,
+    "operator_in_command_may_vanish": 4, "operator_in_command_not_watched": 4, "tracking_not_watched": 4,
+    "stop_ignored_while_arming": 4, "repeated_feedback_is_fresh": 4,
+}  # fmt: skip
 
 
 def test_every_invariant_holds_for_a_while():
@@ -24,7 +34,8 @@ def test_every_invariant_holds_for_a_while():
 
 @pytest.mark.parametrize("seed", [11, 100])
 def test_a_seed_is_a_run(seed):
-    assert episode.run(seed, length_s=80.0) == episode.run(seed, length_s=80.0)
+    first = episode.run(seed, length_s=48.0, every_s=episode.DENSE_S)
+    assert first.injected and first == episode.run(seed, length_s=48.0, every_s=episode.DENSE_S)
 
 
 def test_every_kind_strikes():
@@ -35,7 +46,11 @@ def test_every_kind_strikes():
         world.begin()
         for k in range(4):
             world.at(START_S + 2.0 + 2.5 * k, lambda k=k: faults.inject(world, name, f"{name}/{k}"))
-        world.run_until(START_S + 14.0)
+        end_s = START_S + 14.0
+        while world.clock.now_s < end_s and not world.checker.violations:
+            world.run_until(world.clock.now_s + 0.25)
+            if world.injected[name]:
+                end_s = min(end_s, world.clock.now_s + STRUCK_S)
         assert not world.checker.violations, (name, world.checker.violations)
         if world.injected[name]:
             spared.discard(name)
@@ -44,8 +59,9 @@ def test_every_kind_strikes():
 
 @pytest.mark.parametrize("name", sorted(defects.DEFECTS))
 def test_a_planted_defect_is_found(name):
+    begin = BEGIN_AT.get(name, 1)
     with defects.planted(name):
-        for seed in range(1, HUNT_EPISODES + 1):
+        for seed in [*range(begin, HUNT_EPISODES + 1), *range(1, begin)]:
             outcome = episode.run(seed, length_s=HUNT_LENGTH_S, every_s=episode.DENSE_S)
             if not outcome.ok:
                 return
@@ -53,7 +69,7 @@ def test_a_planted_defect_is_found(name):
 
 
 def test_each_invariant_has_a_planted_defect():
-    assert len(defects.DEFECTS) >= 15
+    assert len(defects.DEFECTS) >= 15 and set(BEGIN_AT) <= set(defects.DEFECTS)
     assert {"I1", "I2", "I3", "I4", "I5", "I6", "I11", "I12"} <= {d.breaks for d in defects.DEFECTS.values()}
 
 
