@@ -126,6 +126,42 @@ def test_an_order_that_arrives_after_its_stop_is_cancelled_too():
     assert rig.vehicle.v == 0.0 and rig.vehicle.x == 0.0 and rig.vehicle.paused
 
 
+def test_the_end_of_a_pause_does_not_follow_a_stop(rig):
+    rig.driving()
+    rig.master.hold(rig.now_s)
+    assert rig.run(2.0, lambda: rig.vehicle.v == 0.0 and rig.vehicle.paused)
+    assert rig.master.resume(rig.now_s) == ""  # between two cycles, as is the stop
+    rig.master.stop(rig.now_s)
+    rig.run(0.5)
+    assert rig.vehicle.paused and rig.vehicle.v == 0.0
+
+
+def test_an_arming_waits_for_the_answer_to_a_stop_whose_order_has_not_shown():
+    rig = Rig()
+    rig.run(0.5)
+    rig.arm()
+    rig.vehicle.deaf = True  # everything is on its way
+    assert rig.master.go(DriveTo("t1", ROUTE), rig.now_s) == ""
+    rig.run(0.1)
+    rig.master.stop(rig.now_s)
+    rig.run(0.1)
+    rig.master.begin_arming(rig.now_s)
+    rig.run(0.9)
+    assert rig.master.arming().phase is ArmingPhase.UNDER_WAY and "not through" in rig.master.arming().detail
+
+
+def test_a_task_does_not_go_on_over_a_new_connection_though_nobody_stopped_it(rig):
+    rig.driving()
+    rig.master.disconnected("broker gone")
+    rig.cut = True
+    rig.run(3.0)
+    rig.cut, sent = False, len(rig.orders())
+    rig.master.connected(rig.now_s)
+    rig.run(3.0)
+    assert rig.master.task_state is TaskState.FAILED and "connection was lost" in rig.troubles()["robot_mode:task"]
+    assert len(rig.orders()) == sent and rig.vehicle.v == 0.0
+
+
 def test_a_lost_connection_resumes_nothing_but_a_stop():
     rig = Rig().driving()
     rig.cut = True
@@ -173,6 +209,25 @@ def test_another_masters_order_is_noticed_on_the_topic_and_in_the_state():
     assert "'theirs too'" in rig.troubles()["agv_foreign"]
 
 
+def test_an_old_order_of_ours_that_somebody_sends_again_is_a_strangers(rig):
+    rig.driving()
+    old = rig.orders()[0]
+    assert rig.run(30.0, lambda: rig.master.task_state is TaskState.ARRIVED)
+    back = tuple(Waypoint(f"m{i}", 4.0 - i, 0.0, map_id="hall") for i in range(3))
+    assert rig.master.go(DriveTo("t2", back), rig.now_s) == ""
+    assert rig.run(30.0, lambda: rig.master.task_state is TaskState.ARRIVED)
+    rig.vehicle.take("order", old)
+    assert rig.run(1.0, lambda: "agv_foreign" in rig.troubles()) and "'me-1'" in rig.troubles()["agv_foreign"]
+
+
+def test_an_order_of_before_the_arming_that_goes_on_is_a_strangers(rig):
+    rig.vehicle.order = "theirs"
+    rig.run(0.5)
+    rig.arm()
+    rig.vehicle.nodes = [{"nodeId": "q", "sequenceId": 2, "released": True, "nodePosition": {"x": 3.0, "y": 0.0}}]
+    assert rig.run(1.0, lambda: "agv_foreign" in rig.troubles()) and "'theirs'" in rig.troubles()["agv_foreign"]
+
+
 def test_another_masters_action_is_noticed():
     rig = Rig().driving()
     action = {"actionType": "stopPause", "actionId": "x-1", "blockingType": "NONE"}
@@ -210,6 +265,77 @@ def test_armed_again_after_a_stop_the_old_order_is_no_strangers(rig):
     rig.arm()
     assert rig.master.go(DriveTo("t2", ROUTE), rig.now_s) == ""
     assert rig.run(3.0, lambda: rig.vehicle.v > 0.1)
+
+
+def test_an_own_action_that_runs_while_arming_is_waited_for(rig):
+    rig.run(0.5)
+    rig.vehicle.actions["me-0"] = {"actionId": "me-0", "actionStatus": "RUNNING"}
+    rig.master.begin_arming(rig.now_s)
+    rig.run(0.5)
+    assert rig.master.arming().phase is ArmingPhase.UNDER_WAY and "action" in rig.master.arming().detail
+    rig.vehicle.actions["me-0"]["actionStatus"] = "FINISHED"
+    rig.run(0.5)
+    assert rig.master.arming().phase is ArmingPhase.READY
+
+
+@pytest.mark.parametrize("left", [range(5), range(1, 5)])
+def test_the_number_of_an_old_node_releases_nothing_of_a_new_order(left):
+    rig = Rig()
+    rig.vehicle.changes = {"lastNodeSequenceId": 8}  # a new order is shown before its first node is reached
+    rig.run(0.5)
+    rig.arm()
+    assert rig.master.go(DriveTo("t1", ROUTE), rig.now_s) == ""
+    rig.vehicle.paused = True
+    rig.vehicle.changes["nodeStates"] = [{"nodeId": f"n{i}", "sequenceId": 2 * i, "released": i < 2} for i in left]
+    rig.run(2.0)
+    assert len(rig.orders()) == 1 and rig.master.task_state is TaskState.UNDER_WAY
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_an_order_that_the_vehicle_gave_up_is_not_continued(rig, held):
+    rig.driving()
+    if held:  # an update is on its way, and is sent again as long as it does not show
+        rig.vehicle.take_order = lambda message: None
+        assert rig.run(3.0, lambda: len(rig.orders()) == 2)
+    sent = len(rig.orders())
+    rig.vehicle.nodes, rig.vehicle.edges = [], []  # a person has cancelled it at the vehicle
+    assert rig.run(3.0, lambda: rig.master.task_state is TaskState.FAILED)
+    rig.run(3.0)
+    assert len(rig.orders()) == sent and "given the order up at node" in rig.troubles()["robot_mode:task"]
+
+
+def test_a_vehicle_that_has_lost_its_order_is_not_sent_it_again(rig):
+    rig.driving()
+    sent = len(rig.orders())
+    rig.vehicle.order, rig.vehicle.update, rig.vehicle.nodes, rig.vehicle.edges = "", 0, [], []  # started anew
+    assert rig.run(3.0, lambda: rig.master.task_state is TaskState.FAILED)
+    rig.run(3.0)
+    assert len(rig.orders()) == sent and "lost the order" in rig.troubles()["robot_mode:task"]
+
+
+def test_an_order_is_not_sent_again_while_something_is_wrong():
+    rig = Rig()
+    rig.run(0.5)
+    rig.arm()
+    rig.vehicle.take_order = lambda message: None
+    rig.master.go(DriveTo("t1", ROUTE), rig.now_s)
+    rig.vehicle.changes = {"safetyState": {"eStop": "MANUAL", "fieldViolation": False}}
+    rig.run(5.0)
+    assert len(rig.orders()) == 1 and "robot_safety:e_stop" in rig.troubles()
+
+
+def test_visualization_alone_is_no_sign_that_the_vehicle_is_well(rig):
+    rig.driving()
+    rig.vehicle.silent, requests = True, len(rig.sent)
+    for _ in range(8):
+        rig.run(0.2)
+        body = {"velocity": {"vx": 0.5, "vy": 0.0, "omega": 0.0}}
+        body |= {"referenceStateHeaderId": 0} if rig.version == "3.0.0" else {}
+        payload = codec.encode("visualization", rig.vehicle.message("visualization", body), rig.version)
+        rig.master.receive("visualization", payload, False, rig.now_s)
+    assert "feedback_lost" in rig.troubles() and rig.master.feedback().twist_stamp_s == rig.now_s
+    asked = [a["actionType"] for _, _, body in rig.sent[requests:] for a in body.get("actions", ())]
+    assert "stateRequest" in asked
 
 
 def test_a_refused_order_fails_the_task_by_name():
@@ -256,6 +382,16 @@ def test_a_position_is_given_under_the_versions_own_name(rig):
     assert wanted in [a["actionType"] for _, _, b in rig.sent for a in b.get("actions", ())]
 
 
+def test_a_position_that_is_no_number_is_refused_by_name():
+    rig = Rig()
+    rig.run(0.5)
+    sent = len(rig.sent)
+    for pose in ((float("nan"), 0.0, 0.0), (0.0, None, 0.0)):
+        assert "pose=" in rig.master.initialise_position(pose, "hall", "n9", rig.now_s)
+    rig.run(0.2)
+    assert len(rig.sent) == sent and rig.master.counts.get("unsendable", 0) == 0
+
+
 def test_invalid_stale_and_retained_messages_are_counted_and_change_nothing():
     rig = Rig()
     rig.run(0.5)
@@ -272,6 +408,19 @@ def test_invalid_stale_and_retained_messages_are_counted_and_change_nothing():
     rig.master.receive("state", codec.encode("state", state, "2.1.0"), False, rig.now_s + 5.0)
     assert rig.master.freshness.counts["stale"] == 1 and rig.master.state is before
     assert not rig.master.held_up(rig.now_s + 0.1) and rig.master.held_up(rig.now_s + 6.0)
+    rig.master.disconnected("only stale messages come")
+    assert not rig.master.held_up(rig.now_s + 6.0)  # a connection that is being made is not ended again
+
+
+@pytest.mark.parametrize("back, why", [(1, "reordered"), (0, "duplicate")])
+def test_a_vehicle_whose_messages_are_no_news_for_long_gets_a_new_connection(back, why):
+    rig = Rig()
+    rig.run(1.0)
+    newest = rig.vehicle.ids.take("state") - 1
+    old = rig.vehicle.state() | rig.identity.header(newest - back, 1_700_000_000.0)
+    rig.now_s += 6.0
+    rig.master.receive("state", codec.encode("state", old, "2.1.0"), False, rig.now_s)
+    assert rig.master.freshness.counts == {why: 1} and rig.master.held_up(rig.now_s)
 
 
 def test_a_vehicle_that_goes_offline_or_is_lost_is_a_cause(rig):

@@ -46,7 +46,7 @@ class Master:
         self._link = "not connected yet"
         self._vehicle = ""  # its connectionState
         self._state_s = self._heard_s = self._asked_s = -math.inf
-        self._stale_s = -math.inf
+        self._dropped_s = -math.inf
         self._twist: tuple[float, float, float] | None = None
         self._twist_s = -math.inf
         self._pose: tuple[float, float, float] | None = None
@@ -66,6 +66,8 @@ class Master:
         self._link, self._vehicle = "", ""
         self.freshness.reset()
         self._heard_s = now_s  # silence counts from here
+        if self.task_state in UNDER_WAY:  # nobody stopped it meanwhile
+            self._fail_task("the connection was lost while it was under way; what the vehicle does is not known")
         self._request("stateRequest", now_s)
         if self._stopping:
             self._stop_sent_s = -math.inf
@@ -92,14 +94,14 @@ class Master:
                 return None
             dropped = self.freshness.take(kind, message, now_s)
             if dropped:
-                self._stale_s = now_s if dropped == "stale" else self._stale_s
+                self._dropped_s = now_s
                 return None
         except ProtocolError as error:
             self.last_refused = str(error)
             return self._count("version_refused" if ".version:" in str(error) else "invalid")
-        self._heard_s = now_s
         if kind == "visualization":
-            return self._visualization(message, now_s)
+            return self._visualization(message, now_s)  # says nothing of safety, mode and errors: no sign of life
+        self._heard_s = now_s
         return self._take_state(dialect.read_state(message, self.version), now_s)
 
     def _connection(self, message: Mapping[str, Any], retained: bool, now_s: float) -> None:
@@ -144,9 +146,10 @@ class Master:
         if self._arming.phase is not ArmingPhase.READY:
             return  # nothing was said about who commands; an arming looks whether it is idle
         order = state.order_id
-        if order not in ("", self._known_order) and not order.startswith(f"{self.name}-"):
-            self._foreigner(f"order {shown(order)} in its state", now_s)
-        elif self.route and order == self.route.order_id and state.order_update_id > self.route.update_id:
+        if self.route is None or order != self.route.order_id:  # an old one of ours, too, is somebody's doing
+            if order not in ("", self._known_order) or state.nodes:
+                self._foreigner(f"order {shown(order)} in its state", now_s)
+        elif state.order_update_id > self.route.update_id:
             self._foreigner(f"update {state.order_update_id} of our order in its state, which we never sent", now_s)
         strange = [i for i in state.actions if i not in self._known_actions and not self.actions.ours(i)]
         if strange:
@@ -160,7 +163,7 @@ class Master:
 
     def begin_arming(self, now_s: float) -> None:
         """Ask for the state; `due` looks at the answer."""
-        self.route, self.task_state, self.task_detail, self._failed_action = None, TaskState.NONE, "", ""
+        self.task_state, self.task_detail, self._failed_action = TaskState.NONE, "", ""
         self._arming, self._arming_since_s = Arming(ArmingPhase.UNDER_WAY, "waiting for a state"), now_s
         self._request("stateRequest", now_s)
 
@@ -218,6 +221,8 @@ class Master:
         """Tell a standing vehicle where it is. Empty when it was sent."""
         if self._link or self.state is None or self.state.driving or not self.state.idle:
             return self._link or "the vehicle is not idle"
+        if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in pose):
+            return f"pose={pose!r}: give finite numbers for x, y and theta"
         x, y, theta = pose
         parameters = {"x": x, "y": y, "theta": theta, "mapId": map_id, "lastNodeId": node}
         self._put("instantActions", self.actions.message(["initializePosition"], now_s, parameters))
@@ -238,7 +243,7 @@ class Master:
         if self.task_state in UNDER_WAY:
             self.task_state = TaskState.STOPPED
         self._stopping, self._stop_sent_s, self._failed_action = True, -math.inf, ""
-        self._out = [m for m in self._out if m[0] != "order"]
+        self._out.clear()  # neither an order nor the end of a pause may follow the stop
 
     # --- what goes out ---
 
@@ -294,15 +299,17 @@ class Master:
             step = "the stop is not through: the vehicle does not show that it stands idle"
         elif self._link or self._state_s <= self._arming_since_s:
             step = self._link or "no state came after the request"
-        elif not state.idle:
+        elif state.nodes or state.edges:
             late = True
             step = f"the vehicle has order {shown(state.order_id)}: cancel it where it came from, or stop first"
+        elif not state.idle:
+            step = "an action of the vehicle has not ended: wait for it, or end it where it came from"
         elif state.paused:
             step = "the vehicle does not leave its pause: release it at the vehicle"
             if not self.actions.under_way("stopPause"):
                 self._request("stopPause", now_s)
         else:
-            self._known_order, self._known_actions = state.order_id, frozenset(state.actions)
+            self.route, self._known_order, self._known_actions = None, state.order_id, frozenset(state.actions)
             self._arming = Arming(ArmingPhase.READY)
             return
         self._arming = Arming(ArmingPhase.FAILED if late else ArmingPhase.UNDER_WAY, step)
@@ -336,7 +343,7 @@ class Master:
         return state.order_id == route.order_id and state.order_update_id >= route.update_id
 
     def _repeat_order(self, now_s: float) -> None:
-        if self.task_state not in UNDER_WAY or self._acknowledged():
+        if self.task_state not in UNDER_WAY or self._acknowledged() or self.troubles(now_s):
             return
         if now_s - self._order_sent_s <= self.config.acknowledge_s:
             return
@@ -350,19 +357,38 @@ class Master:
         refusal = next((e for e in state.errors if e.refers(dialect.ORDER_ID, self.route.order_id)), None)
         if refusal is not None:
             return self._fail_task(f"{refusal.kind} ({refusal.level}): {refusal.text}"[:300])
+        given_up = self._given_up(state)
+        if given_up:
+            return self._fail_task(given_up)
         if not self._acknowledged():
             return
         self.task_state = TaskState.UNDER_WAY
-        passed = min(self.route.last, max(0, state.last_node_sequence_id // 2))
-        if passed == self.route.last and state.idle and not state.driving:
+        if state.idle and not state.driving:
             self.task_state = TaskState.ARRIVED
+        if not state.nodes:
             return
         if self._stopping or self.troubles(now_s):
             return  # nothing more is released while something is wrong
-        update = self.route.extended(passed)
+        update = self.route.extended(self._passed(state))
         if update is not None:
             self.route, self._order_tries = update, 0
             self._send_order(now_s)
+
+    def _given_up(self, state: VehicleState) -> str:
+        """Why the vehicle will not end the task: it had the order and has it no more. Sent anew, it would begin."""
+        route = self.route
+        if state.order_id != route.order_id:
+            had = self.task_state is TaskState.UNDER_WAY
+            return f"the vehicle has lost the order; it has {shown(state.order_id)} now" if had else ""
+        last = state.last_node_id, state.last_node_sequence_id
+        if state.nodes or last == (route.task.waypoints[-1].name, 2 * route.last):
+            return ""
+        return f"the vehicle has given the order up at node {shown(state.last_node_id)}"
+
+    def _passed(self, state: VehicleState) -> int:
+        """Index of the last node passed. By the nodes left, too: lastNodeSequenceId may be of the order before."""
+        left = min(node.sequence_id for node in state.nodes)
+        return max(0, min(left // 2 - 1, state.last_node_sequence_id // 2, self.route.base))
 
     def _fail_task(self, why: str) -> None:
         self._count("tasks_failed")
@@ -392,7 +418,7 @@ class Master:
         if self.state is None:
             found["feedback_lost"] = "no valid state yet" + (f"; {self.last_refused}" if self.last_refused else "")
         elif now_s - self._heard_s > limit_s:
-            found["feedback_lost"] = f"no fresh message for more than {limit_s:g} s"
+            found["feedback_lost"] = f"no fresh state for more than {limit_s:g} s"
         if now_s - self._foreign_s <= self.config.foreign_s:
             found["agv_foreign"] = f"another master commands this vehicle: {self._foreign}; take one of the two away"
         if self._failed_action:
@@ -402,8 +428,10 @@ class Master:
         return found | (state_causes(self.state) if self.state is not None else {})
 
     def held_up(self, now_s: float) -> bool:
-        """Whether messages come, but only stale ones: a new connection empties every queue, and begins a new clock."""
-        return self._stale_s > self._heard_s and now_s - self._heard_s > RECONNECT_S
+        """Whether messages come, but no state that is news: a new connection empties every queue, begins a new clock.
+        One that is still being made is left alone.
+        """
+        return not self._link and self._dropped_s > self._heard_s and now_s - self._heard_s > RECONNECT_S
 
     def feedback(self) -> AgvFeedback | None:
         """What the vehicle says of itself; None before its first valid state."""
