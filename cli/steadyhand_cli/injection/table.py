@@ -251,7 +251,7 @@ UNREACHED: dict[str, str] = {
     "margin": "the gate lets nobody get there: tests/unit/test_guard_operator.py",
     "peer": "two guards: tests/process/test_guard_stop_sources.py",
     "interlock": "of an arm and a vehicle: tests/unit/test_agv_guard.py",
-    "agv_foreign": "of a vehicle, the cell is an arm's: tests/process/test_agv_broker.py",
+    "agv_foreign": "of a vehicle, the cell is an arm's: tests/vehicle/test_agv_broker.py",
     "robot_local": "e-Series only, the cell is a CB3: tests/process/test_guard_stop_sources.py",
     "robot_speed": "of ur_robot_driver, the cell is driven directly: tests/unit/test_ur_driver.py",
     "robot_shared": "of ur_robot_driver, the cell is driven directly: tests/unit/test_ur_driver.py",

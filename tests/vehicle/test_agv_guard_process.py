@@ -11,7 +11,7 @@ from steadyhand.guard_protocol import AgvState, Drive, Verdict
 from steadyhand.vda5050.codec import VERSIONS
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
-from tests.process.test_sim_agv import Sim
+from tests.vehicle.test_sim_agv import Sim
 from tests.support.broker import Broker
 from tests.support.guard_rig import _die_with_parent
 

@@ -11,7 +11,7 @@ from steadyhand.vda5050 import codec
 from steadyhand.vda5050.header import Identity
 from steadyhand_firmware_bridge.vda5050.agv import VdaAgv
 from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
-from tests.process.test_sim_agv import Sim
+from tests.vehicle.test_sim_agv import Sim
 from tests.support.broker import Broker
 
 pytestmark = [pytest.mark.broker, pytest.mark.process]
