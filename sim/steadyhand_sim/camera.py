@@ -11,11 +11,14 @@ import numpy as np
 from steadyhand import cell, ur5
 from steadyhand.errors import ConfigError
 from steadyhand_sim import bullet, robots, scene
+from steadyhand_sim.agv import deck
+from steadyhand_sim.agv.vehicle_config import VehicleConfig
 from steadyhand_sim.look import Look
 from steadyhand_sim.snapshot import Snapshot
 
 NEAR_M, FAR_M = 0.1, 3.0
 FOOTPRINT_MARGIN_M = 0.03
+VEHICLE_COLOUR = (0.25, 0.35, 0.55, 1.0)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class Renderer:
                 self._fixed.setdefault(box.role, []).append(self._body(*seen))
         self._cubes = [self._body((0, 0, -1.0), [cell.CUBE_SIZE_M / 2] * 3) for _ in range(cell.MAX_CUBES)]
         self._distractors: list[int] = []
+        self._vehicle: tuple[tuple[int, tuple[float, float, float]], ...] = ()  # drawn once one has been seen
         self._projection = self._p.computeProjectionMatrixFOV(
             self.camera.vertical_fov_deg, self.camera.width / self.camera.height, NEAR_M, FAR_M
         )
@@ -188,6 +192,22 @@ class Renderer:
                 snapshot.position_m[i].tolist(), snapshot.quaternion_xyzw[i].tolist()
             )
             p.resetBasePositionAndOrientation(body, position, quaternion)
+        if snapshot.vehicle_m_rad is not None:
+            self._place_vehicle(*snapshot.vehicle_m_rad)
+
+    def _place_vehicle(self, x_m: float, y_m: float, heading_rad: float) -> None:
+        if not self._vehicle:
+            parts = []
+            for centre, half in deck.boxes(VehicleConfig()):
+                body = self._body((0, 0, -9.0), half)
+                self._p.changeVisualShape(body, -1, rgbaColor=VEHICLE_COLOUR)
+                parts.append((body, centre))
+            self._vehicle = tuple(parts)
+        quaternion = scene.yaw_quaternion(np.array([heading_rad]))[0].tolist()
+        for body, (ahead, aside, z) in self._vehicle:
+            x = x_m + ahead * np.cos(heading_rad) - aside * np.sin(heading_rad)
+            y = y_m + ahead * np.sin(heading_rad) + aside * np.cos(heading_rad)
+            self._p.resetBasePositionAndOrientation(body, (x, y, z), quaternion)
 
     def _render(self, snapshot: Snapshot, segmentation: bool):
         self._place(snapshot)

@@ -16,6 +16,8 @@ import time
 
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.slot import Slot, current_slot
+from steadyhand_sim.agv.body_link import VehicleInCell
+from steadyhand_sim.agv.vehicle_config import parse_pose
 from steadyhand_sim.faults import TimedFault
 from steadyhand_sim.json_lines import JsonLinesServer
 from steadyhand_sim.look import SPLITS
@@ -50,12 +52,16 @@ class CellServer(ControllerServer):
             raise ConfigError(f"socket folder {slot.socket_dir}: {error}") from error
 
     def cycle(self) -> None:
-        """One control cycle; due faults happen before it, state packages and the scene go out after it."""
+        """One control cycle; due faults and the vehicle's command come before it, states and the scene go out after it."""
         self.cell.apply_due_faults()
+        if self.cell.vehicle is not None:
+            self.cell.vehicle.before_cycle()
         if self.cell.stall_s > 0.0:
             time.sleep(self.cell.stall_s)
             self.cell.stall_s = 0.0
         self.controller.step()
+        if self.cell.vehicle is not None:
+            self.cell.vehicle.after_cycle()
         if self.cell.feedback:
             self.rtde.publish()
         if self.controller.cycle % self._scene_every == 0:
@@ -72,6 +78,8 @@ class CellServer(ControllerServer):
 
     def close(self) -> None:
         """Close all ports and sockets."""
+        if self.cell.vehicle is not None:
+            self.cell.vehicle.close()
         self._scene.close()
         self._score.close()
         super().close()
@@ -102,6 +110,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--motors", default="ur5", help="variant in motors.json")
     parser.add_argument("--camera", default="ok", help="state of the camera at the start: ok, blank, frozen, off")
     parser.add_argument("--fault", action="append", default=[], metavar="NAME@SECONDS[,key=value...]")
+    parser.add_argument("--agv", action="store_true", help="a vehicle's body in this world, for steadyhand-sim-agv")
+    parser.add_argument("--agv-pose", default="-5,0,0", help="X,Y,HEADING where it stands at the start, in m and rad")
     parser.add_argument("--no-fifo", action="store_true", help="do not ask for SCHED_FIFO")
     return parser.parse_args(argv)
 
@@ -125,6 +135,17 @@ def build(args: argparse.Namespace) -> SimulatedCell:
     return cell
 
 
+def add_vehicle(cell: SimulatedCell, args: argparse.Namespace, slot: Slot) -> None:
+    """Put the vehicle of the command line into the cell; raises ConfigError."""
+    if not args.agv:
+        return
+    pose = parse_pose("--agv-pose", args.agv_pose)
+    try:
+        cell.vehicle = VehicleInCell(cell.world.client, slot, pose)
+    except OSError as error:
+        raise ConfigError(f"socket folder {slot.socket_dir}: {error}") from error
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run until a signal; exit code 2 for a wrong argument, a taken port or slot."""
     args = _arguments(argv)
@@ -140,6 +161,7 @@ def main(argv: list[str] | None = None) -> int:
         slot = current_slot()
         cell = build(args)
         server = CellServer(cell, args.host or slot.robot_host, slot)
+        add_vehicle(cell, args, slot)  # after the ports: a taken slot is named by them
     except SteadyhandError as error:
         print(f"steadyhand-sim: {error}", file=sys.stderr)
         return 2
@@ -149,7 +171,7 @@ def main(argv: list[str] | None = None) -> int:
     gc.freeze()
     print(json.dumps({
         "ready": server.host, "hz": args.hz, "seed": args.seed, "cubes": args.cubes, "pid": os.getpid(),
-        "scheduler": scheduler_name(),
+        "scheduler": scheduler_name(), "agv": cell.vehicle is not None,
     }), flush=True)
     try:
         server.run(until=lambda: stopping)

@@ -18,7 +18,7 @@ from steadyhand.slot import Slot, current_slot
 from steadyhand_sim.look import SPLITS
 from steadyhand_sim.snapshot import CAMERA_STATES, MAX_OBJECTS, Snapshot
 
-VERSION = 1
+VERSION = 2
 MAX_PACKET = 16_384
 MAX_CLIENTS = 8
 STALE_S = 0.5  # a client that heard nothing for this long has no scene
@@ -36,6 +36,7 @@ def encode(snapshot: Snapshot) -> bytes:
         "v": VERSION, "seq": snapshot.seq, "t": snapshot.time_s, "q": snapshot.q_rad.tolist(),
         "w": snapshot.gripper_width_m, "p": snapshot.position_m.tolist(), "o": snapshot.quaternion_xyzw.tolist(),
         "look": snapshot.look_seed, "split": snapshot.look_split, "camera": snapshot.camera,
+        "agv": snapshot.vehicle_m_rad,
     })
 
 
@@ -50,6 +51,7 @@ def decode(packet: bytes) -> Snapshot:
             gripper_width_m=float(fields["w"]), position_m=_floats(fields["p"], (-1, 3)),
             quaternion_xyzw=_floats(fields["o"], (-1, 4)), look_seed=int(fields["look"]),
             look_split=fields["split"], camera=fields["camera"],
+            vehicle_m_rad=None if fields["agv"] is None else tuple(_floats(fields["agv"], (3,)).tolist()),
         )
     except ProtocolError:
         raise

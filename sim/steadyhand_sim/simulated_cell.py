@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from steadyhand.errors import ConfigError
 from steadyhand_sim import faults
+from steadyhand_sim.agv.body_link import VehicleInCell
 from steadyhand_sim.snapshot import CAMERA_STATES, Snapshot
 from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.world import World
@@ -32,6 +33,7 @@ class SimulatedCell:
         self.feedback = True  # whether the controller's servers send their state packages
         self.stall_s = 0.0  # the loop sleeps this long before its next cycle, then clears it
         self.loop_state: Callable[[], dict] = dict  # set by the process that runs the loop
+        self.vehicle: VehicleInCell | None = None  # set by the process: a vehicle's body in this world
 
     def snapshot(self) -> Snapshot:
         """The scene as the camera gets it: a frozen camera gets the same one again."""
@@ -44,7 +46,8 @@ class SimulatedCell:
 
     def _draw(self) -> Snapshot:
         self._seq += 1
-        return self.world.snapshot(self._seq, *self._look, self._camera)
+        drawn = self.world.snapshot(self._seq, *self._look, self._camera)
+        return drawn if self.vehicle is None else replace(drawn, vehicle_m_rad=self.vehicle.plant.pose())
 
     def apply_due_faults(self) -> None:
         """Faults of the schedule whose time has come."""
@@ -93,6 +96,7 @@ class SimulatedCell:
             "qd_rad_s": self.world.qd_rad_s.tolist(), "gripper_width_m": self.world.gripper_width,
             "position_m": positions.tolist(), "quaternion_xyzw": quaternions.tolist(), "camera": self._camera,
             "feedback": self.feedback, "events": list(self._events), "loop": self.loop_state(),
+            "vehicle": None if self.vehicle is None else self.vehicle.state(positions, self.world.robot),
             "controller": {
                 "cycle": controller.cycle, "robot_mode": controller.robot_mode.name,
                 "safety_mode": controller.safety_mode.name, "runtime_state": controller.runtime_state.name,

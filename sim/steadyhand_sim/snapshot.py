@@ -22,3 +22,4 @@ class Snapshot:
     look_seed: int = 0
     look_split: str = "test"
     camera: str = "ok"  # one of CAMERA_STATES; frozen: the simulator repeats a snapshot, seq too
+    vehicle_m_rad: tuple[float, float, float] | None = None  # x, y, heading of the AGV in base_link, where there is one

@@ -198,6 +198,11 @@ class World:
         return self._p
 
     @property
+    def robot(self) -> int:
+        """The arm's body in `client`."""
+        return self._robot
+
+    @property
     def time_s(self) -> float:
         """Simulated time since reset."""
         return self.n_steps * self.physics_period_s

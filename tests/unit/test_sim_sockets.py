@@ -37,7 +37,7 @@ def _fields(**changes):
 
 
 @pytest.mark.parametrize("packet", [
-    b"", b"\xff" * 40, msgpack.packb([1, 2]), scene_stream.encode(_snapshot())[:-3], _fields(v=2), _fields(q=[1.0] * 5),
+    b"", b"\xff" * 40, msgpack.packb([1, 2]), scene_stream.encode(_snapshot())[:-3], _fields(v=1), _fields(q=[1.0] * 5),
     _fields(q=[float("nan")] * 6), _fields(p=[[0.0] * 3] * 65, o=[[0.0] * 4] * 65), _fields(p=[[0.0] * 3]),
     _fields(split="holdout"), _fields(camera="upside down"), _fields(t=float("inf")), _fields(look=-1),
     _fields(seq="x"), _fields(seq=-1),

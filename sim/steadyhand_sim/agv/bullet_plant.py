@@ -10,18 +10,20 @@ import tempfile
 from pathlib import Path
 
 from steadyhand_sim import bullet, scene
+from steadyhand_sim.agv import deck
+from steadyhand_sim.agv.deck import FLOOR_Z_M
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
-FLOOR_Z_M = -0.75  # under the table's top, which is z = 0
 PHYSICS_HZ = 500
 WHEEL_TORQUE_NM = 30.0
 WHEEL_MASS_KG, CASTER_RADIUS_M = 1.5, 0.05
 GRAVITY_M_S2 = 9.81
+DECK_GRIP = 0.8  # a mat in the tray: what lies there rides along
 GRIP = 0.9  # rubber on a hall's floor; Bullet multiplies both bodies' coefficients
 
 
 def urdf(config: VehicleConfig) -> str:
-    """URDF text: base with deck, two driven wheels, a caster under each end; `load` weighs what is aboard."""
+    """URDF text: base with deck and tray, two driven wheels, a caster under each end; `load` weighs what is aboard."""
     c, r = config, config.wheel_radius_m
     mass = c.mass_kg - 2 * WHEEL_MASS_KG
     body_height = c.height_m - r
@@ -33,7 +35,7 @@ def urdf(config: VehicleConfig) -> str:
     links = [
         f'<link name="base"><inertial><origin xyz="0 0 0.05"/><mass value="{mass}"/><inertia ixx="{ixx}" iyy="{iyy}" '
         f'izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial><collision>{middle}{box}</collision>'
-        f"<visual>{middle}{box}</visual></link>"
+        f"<visual>{middle}{box}</visual>{_tray(body_height)}</link>"
     ]
     spin, across = WHEEL_MASS_KG * r * r / 2, WHEEL_MASS_KG * (3 * r * r + 0.04**2) / 12
     for name, side in (("left", 1), ("right", -1)):
@@ -59,6 +61,16 @@ def urdf(config: VehicleConfig) -> str:
     return f'<?xml version="1.0"?>\n<robot name="agv">{"".join(links)}</robot>\n'
 
 
+def _tray(deck_z: float) -> str:
+    """The rim of the load tray: collision only, its weight is the base's."""
+    height = deck.RIM_HEIGHT_M
+    return "".join(
+        f'<collision><origin xyz="{rim.x_m} {rim.y_m} {deck_z + height / 2}"/>'
+        f'<geometry><box size="{2 * rim.half_x_m} {2 * rim.half_y_m} {height}"/></geometry></collision>'
+        for rim in deck.rims()
+    )
+
+
 class BulletPlant:
     """`step` commands the wheels and passes a period; in a world that steps itself use `command` and `settle`."""
 
@@ -77,6 +89,7 @@ class BulletPlant:
         self._load_link = index["load_joint"]
         for joint in range(-1, p.getNumJoints(self.body)):
             p.changeDynamics(self.body, joint, linearDamping=0, angularDamping=0, lateralFriction=0.0)
+        p.changeDynamics(self.body, -1, lateralFriction=DECK_GRIP)
         for joint in self._wheels:
             p.changeDynamics(self.body, joint, lateralFriction=GRIP, jointDamping=0)
         self._load_kg = 0.0

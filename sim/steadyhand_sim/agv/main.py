@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import math
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from steadyhand.errors import ConfigError, SteadyhandError
+from steadyhand.errors import ConfigError, RobotError, SteadyhandError
 from steadyhand.slot import current_slot
 from steadyhand.vda5050.codec import VERSIONS
 from steadyhand.vda5050.header import Identity
@@ -25,10 +24,11 @@ from steadyhand_sim.agv.mqtt_link import Broker
 from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.plant import KinematicPlant
 from steadyhand_sim.agv.site import Site
-from steadyhand_sim.agv.vehicle_config import VehicleConfig
+from steadyhand_sim.agv.vehicle_config import VehicleConfig, parse_pose
 from steadyhand_sim.json_lines import JsonLinesServer
 
 MAX_VEHICLES = 50
+START = "-5,0,0"
 ROW_M = 0.9  # between vehicles that start side by side
 
 
@@ -44,9 +44,10 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--protocol", choices=VERSIONS, default=VERSIONS[0], help="VDA 5050 version")
     parser.add_argument("--interface", default="", help="first part of the topics (default: the standard's)")
     parser.add_argument("--site", type=Path, default=None, help="JSON file of the hall")
-    parser.add_argument("--pose", default="-5,0,0", help="X,Y,HEADING of the (first) vehicle in m and rad")
+    parser.add_argument("--pose", default=None, help=f"X,Y,HEADING of the (first) vehicle in m and rad ({START})")
     parser.add_argument("--not-localised", action="store_true", help="wait for initPosition")
-    parser.add_argument("--plant", choices=("kinematic", "bullet"), default="kinematic", help="bullet: PyBullet cell")
+    parser.add_argument("--plant", choices=("kinematic", "bullet", "cell"), default="kinematic",
+                        help="bullet: a PyBullet cell of its own; cell: the arm's world (steadyhand-sim --agv)")
     parser.add_argument("--no-noise", action="store_true", help="perfect sensors and floor")
     parser.add_argument("--load", type=float, default=0.0, help="kg on the deck")
     parser.add_argument("--charge", type=float, default=80.0, help="of the battery, percent")
@@ -68,19 +69,13 @@ def _broker(args: argparse.Namespace, default_host: str) -> Broker:
     return Broker(host, int(port), args.user, password, args.ca_file)
 
 
-def _pose(text: str) -> tuple[float, float, float]:
-    try:
-        x, y, heading = (float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"--pose {text!r}: give X,Y,HEADING") from error
-    if not all(map(math.isfinite, (x, y, heading))):
-        raise ConfigError(f"--pose {text!r}: give finite numbers")
-    return x, y, heading
-
-
 def _plant(args: argparse.Namespace, config: VehicleConfig, noise: NoiseParameters, rng: np.random.Generator):
     if args.plant == "kinematic":
         return KinematicPlant(config, noise, rng)
+    if args.plant == "cell":
+        from steadyhand_sim.agv.body_link import RemoteBody
+
+        return RemoteBody(current_slot())
     from steadyhand_sim.agv.bullet_plant import BulletPlant  # PyBullet only where it is asked for
 
     return BulletPlant.in_own_cell(config)
@@ -90,8 +85,10 @@ def build(args: argparse.Namespace) -> list[Unit]:
     """The vehicles of the command line; raises SteadyhandError naming what is wrong."""
     if not 1 <= args.vehicles <= MAX_VEHICLES:
         raise ConfigError(f"--vehicles {args.vehicles}: give 1 to {MAX_VEHICLES}")
-    if args.plant == "bullet" and args.vehicles > 1:
-        raise ConfigError("--plant bullet is for one vehicle; leave --vehicles out or take the kinematic plant")
+    if args.plant != "kinematic" and args.vehicles > 1:
+        raise ConfigError(f"--plant {args.plant} is for one vehicle; leave --vehicles out or take the kinematic plant")
+    if args.plant == "cell" and args.pose is not None:
+        raise ConfigError(f"--pose {args.pose!r}: with --plant cell it stands where steadyhand-sim --agv-pose says")
     if args.seed < 0:
         raise ConfigError(f"--seed {args.seed}: give 0 or more")
     config = VehicleConfig()
@@ -100,22 +97,23 @@ def build(args: argparse.Namespace) -> list[Unit]:
             raise ConfigError(f"--{name} {value}: give 0 to {most:g}")
     noise = NoiseParameters.none() if args.no_noise else NoiseParameters.load()
     site = Site() if args.site is None else Site.load(args.site)
-    x, y, heading = _pose(args.pose)
+    x, y, heading = parse_pose("--pose", args.pose or START)
     units = []
     for number in range(args.vehicles):
         serial = args.serial if args.vehicles == 1 else f"{args.serial}{number + 1}"
         identity = Identity(args.manufacturer, serial, args.protocol, args.interface)
         rng = np.random.default_rng([args.seed, number])
         side = (number + 1) // 2 * (1 if number % 2 else -1)
-        unit = make_unit(identity, _plant(args, config, noise, rng), config, site, noise, rng,
-                         (x, y + ROW_M * side, heading), not args.not_localised, args.charge)  # fmt: skip
+        plant = _plant(args, config, noise, rng)
+        pose = plant.pose() if args.plant == "cell" else (x, y + ROW_M * side, heading)
+        unit = make_unit(identity, plant, config, site, noise, rng, pose, not args.not_localised, args.charge)
         unit.vehicle.load_kg = args.load
         units.append(unit)
     return units
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run until a signal; exit code 2 for a wrong argument or a taken slot."""
+    """Run until a signal; exit code 2 for a wrong argument or a taken slot, 3 when the cell's world has ended."""
     args = _arguments(argv)
     stopping = False
 
@@ -143,6 +141,9 @@ def main(argv: list[str] | None = None) -> int:
     print(json.dumps({"ready": serials, "broker": f"{broker.host}:{broker.port}", "pid": os.getpid()}), flush=True)
     try:
         fleet.run(until=lambda: stopping, poll=score.poll, files=score.files, period_s=units[0].vehicle.config.period_s)
+    except RobotError as error:
+        print(f"steadyhand-sim-agv: {error}", file=sys.stderr)
+        return 3
     finally:
         fleet.close()
         score.close()

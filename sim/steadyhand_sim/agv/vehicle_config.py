@@ -7,6 +7,17 @@ from dataclasses import dataclass, fields
 from steadyhand.errors import ConfigError
 
 
+def parse_pose(option: str, text: str) -> tuple[float, float, float]:
+    """x, y (m) and heading (rad) of "X,Y,HEADING"; raises ConfigError naming the option."""
+    try:
+        x, y, heading = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"{option} {text!r}: give X,Y,HEADING") from error
+    if not all(map(math.isfinite, (x, y, heading))):
+        raise ConfigError(f"{option} {text!r}: give finite numbers")
+    return x, y, heading
+
+
 @dataclass(frozen=True)
 class VehicleConfig:
     """Geometry in metres (x forward, from the middle of the wheels' axle), masses in kg, limits in SI units.
