@@ -11,6 +11,8 @@ from steadyhand.errors import SteadyhandError
 COMMANDS = {
     "run": ("steadyhand_cli.run", "the main job in simulation: clear the tray, with one operator stop in the middle"),
     "launch": ("steadyhand_cli.launch", "run a launch file: steadyhand launch ur5 sim:=true"),
+    "broker": ("steadyhand_cli.broker", "an MQTT broker on the slot's address, for a simulated vehicle"),
+    "drive": ("steadyhand_cli.drive", "drive the vehicle along places, through its guard"),
     "stop": ("steadyhand_cli.operate", "stop the robot through the guard's own stop channel"),
     "rearm": ("steadyhand_cli.operate", "re-arm after a stop; shows what stopped it and what was in progress"),
     "status": ("steadyhand_cli.operate", "what the guard says"),

@@ -34,17 +34,18 @@ class Goal:
 
 
 class Session:
-    """Context manager; every wait has a limit."""
+    """Context manager; every wait has a limit. `namespace` is the robot's; left out: of STEADYHAND_NAMESPACE."""
 
-    def __init__(self, name: str = "steadyhand_operator"):
+    def __init__(self, name: str = "steadyhand_operator", namespace: str | None = None):
         slot = current_slot()
+        namespace = os.environ.get("STEADYHAND_NAMESPACE", "") if namespace is None else namespace
         os.environ.update(slot.environment())  # the middleware reads its discovery range from there
         self.context = Context()
         rclpy.init(
             args=[], context=self.context, domain_id=slot.ros_domain_id,
             signal_handler_options=rclpy.SignalHandlerOptions.NO
         )
-        self.node = Node(name, context=self.context)
+        self.node = Node(name, context=self.context, namespace=namespace)
         self.ready = threading.Event()
         self.faults: list[Fault] = []
         self._client = ActionClient(self.node, ExecuteTask, "execute_task")

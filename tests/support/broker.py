@@ -1,28 +1,15 @@
 """A real mosquitto for tests, on this slot's loopback address and a free port."""
 import os
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from steadyhand.slot import current_slot
+from steadyhand_cli.broker import find
 from tests.support.guard_rig import _die_with_parent
-
-
-def find() -> tuple[str, dict[str, str]] | None:
-    """Path of mosquitto and the environment that it needs; None when there is none."""
-    installed = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    if installed:
-        return installed, dict(os.environ)
-    unpacked = Path(sys.prefix) / "broker"
-    if (unpacked / "usr/sbin/mosquitto").exists():
-        libraries = sorted({str(p.parent) for p in unpacked.rglob("*.so*")})
-        return str(unpacked / "usr/sbin/mosquitto"), os.environ | {"LD_LIBRARY_PATH": ":".join(libraries)}
-    return None
 
 
 class Broker:

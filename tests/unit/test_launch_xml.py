@@ -102,11 +102,41 @@ def test_a_value_may_hold_the_separator():
     assert parse_arguments(["a:=b:=c"]) == {"a": "b:=c"}
 
 
+ARM = {"guard", "guard_node", "agent_node", "perception_node", "estimator_node", "lifecycle_manager_node"}
+# file -> what it always runs, and what stands in for hardware in simulation
+FILES = {
+    "ur5.launch.xml": (ARM | {"triton"}, {"sim", "sim_camera_node"}),
+    "agv.launch.xml": ({"agv_guard"}, {"broker", "sim_agv"}),
+    "cell.launch.xml": (ARM | {"triton", "agv_guard"}, {"sim", "sim_camera_node", "broker", "sim_agv"}),
+}
+
+
+def shipped(name, **given):
+    return read(ROOT / "launch" / name, given, {}, lambda package: str(ROOT))[0]
+
+
 @pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "launch").iterdir()))
-@pytest.mark.parametrize("sim", ["true", "false"])
-def test_shipped_files_read(name, sim):
-    assert name.endswith(".launch.xml")
-    processes = read(ROOT / "launch" / name, {"sim": sim}, {}, lambda package: str(ROOT))[0]
-    names = {p.name for p in processes}
-    assert {"guard", "guard_node", "agent_node", "perception_node", "estimator_node"} <= names
-    assert ("sim" in names) == (sim == "true")
+def test_shipped_files_run_the_same_processes_for_simulation_and_hardware(name):
+    always, simulated = FILES[name]
+    hardware, both = shipped(name, sim="false"), shipped(name, sim="true")
+    assert {p.name for p in hardware} == always and {p.name for p in both} == always | simulated
+    assert [p for p in both if p.name in always] == hardware  # with the same arguments, too
+
+
+def test_every_node_of_a_robot_is_in_its_namespace():
+    for name, given, wanted in (
+        ("ur5.launch.xml", {"namespace": "left", "teleop": "true"}, "left"), ("ur5.launch.xml", {}, ""),
+        ("cell.launch.xml", {}, "arm"), ("cell.launch.xml", {"namespace": "left"}, "left"),
+    ):  # fmt: skip
+        nodes = [p for p in shipped(name, **given) if p.package]
+        assert len(nodes) >= 6 and {p.namespace for p in nodes} == {wanted}
+        topics = [text for p in nodes for pair in p.remappings for text in pair]
+        assert not any(t.startswith("/") for t in topics)  # an absolute name would reach another robot
+
+
+def test_the_cell_has_one_world_one_broker_and_one_stop_domain():
+    commands = {p.name: p.command for p in shipped("cell.launch.xml", agv_pose="-0.66,0,1.57", broker="127.0.0.9:1999")}
+    assert "--agv --agv-pose=-0.66,0,1.57" in commands["sim"] and "--plant cell" in commands["sim_agv"]
+    for name in ("broker", "sim_agv", "agv_guard"):
+        assert "127.0.0.9:1999" in commands[name]
+    assert "config/cell_guard_ur5.yaml" in commands["guard"] and "config/cell_agv.yaml" in commands["agv_guard"]

@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if args.bridge == "vda5050":
             file = load(args.config)
-            agv, config = _vda5050(file), file.guard
+            agv, config = _vda5050(file, args.broker), file.guard
         else:
             agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
         folder = Path(args.socket_dir) if args.socket_dir else current_slot().socket_dir / FOLDER
@@ -77,10 +77,10 @@ def _fresh_token() -> int:
     return secrets.randbelow(2**31 - 2) + 1
 
 
-def _vda5050(file: AgvFile) -> Agv:
+def _vda5050(file: AgvFile, at: str) -> Agv:
     from steadyhand_firmware_bridge.vda5050.agv import VdaAgv
 
-    return VdaAgv(file.vehicle, file.broker)
+    return VdaAgv(file.vehicle, file.broker.at(at) if at else file.broker)
 
 
 def _fake() -> Agv:
@@ -93,6 +93,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="steadyhand-agv-guard", description=__doc__.splitlines()[0])
     parser.add_argument("--bridge", choices=("vda5050", "fake"), default="vda5050")
     parser.add_argument("--config", default="", help="YAML file of parameters, such as config/agv.yaml")
+    parser.add_argument("--broker", default="", help="HOST[:PORT] of the broker, instead of the configuration's")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="other")
     parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: agv in the slot's)")
     args = parser.parse_args(argv)

@@ -18,13 +18,16 @@ SEND_EVERY = 2  # cycles between beats without news
 
 
 def peer_folder(where: str) -> Path:
-    """Socket folder of a peer: a path, or `slot:N`. Raises ConfigError naming the value."""
+    """Socket folder of a peer: a path, `slot:N`, or `slot:` for this process's own, each with `/FOLDER` below it or not.
+
+    Raises ConfigError naming the value.
+    """
     if not where.startswith("slot:"):
         return Path(where)
     number, _, below = where.removeprefix("slot:").partition("/")
-    if not number.isdecimal() or int(number) > MAX_SLOT:
-        raise ConfigError(f"peer at {where!r}: give slot:0 to slot:{MAX_SLOT}, or a socket folder")
-    return current_slot({**os.environ, "STEADYHAND_SLOT": number}).socket_dir / below
+    if number and (not number.isdecimal() or int(number) > MAX_SLOT):
+        raise ConfigError(f"peer at {where!r}: give slot:, slot:0 to slot:{MAX_SLOT}, or a socket folder")
+    return current_slot({**os.environ, **({"STEADYHAND_SLOT": number} if number else {})}).socket_dir / below
 
 
 class PeerSocket:

@@ -1,7 +1,7 @@
 """Parameters of one vehicle and its broker, validated where they enter. YAML (`config/agv.yaml`) only fills them."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError
@@ -35,6 +35,13 @@ class BrokerConfig:
             raise ConfigError("broker.tls=false with certificates given: set tls: true")
         if self.password_file and not self.user:
             raise ConfigError("broker.password_file without broker.user: give both")
+
+    def at(self, address: str) -> BrokerConfig:
+        """The same broker at HOST[:PORT]; raises ConfigError."""
+        host, _, port = address.partition(":")
+        if port and not port.isdecimal():
+            raise ConfigError(f"broker {address!r}: give HOST or HOST:PORT")
+        return replace(self, host=host, **({"port": int(port)} if port else {}))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""`steadyhand drive NAME=X,Y[,HEADING] ...`: drive the vehicle along places of its map, as its commander.
+
+The guard decides: it refuses while the vehicle is not armed, or while the arm is where the vehicle would move. Ending
+this command, by Ctrl+C too, stops a vehicle that has not arrived.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from steadyhand.agv import TaskState
+from steadyhand.errors import ConfigError, RobotError
+from steadyhand.guard_protocol import AgvState, Drive, Verdict
+from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.client import GuardClient
+
+HERE = "here"  # the first place of every task: where the vehicle stands
+POLL_S = 0.02
+ENDED = (TaskState.ARRIVED.value, TaskState.FAILED.value, TaskState.STOPPED.value)
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("places", nargs="+", metavar="NAME=X,Y[,HEADING]", help="node id and its place, in m and rad")
+    parser.add_argument("--speed", type=float, default=0.0, help="limit in m/s (0: the vehicle's own)")
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds within which it must arrive (120)")
+
+
+def place(text: str) -> tuple[str, list[float]]:
+    """Name and pose of NAME=X,Y[,HEADING]; ConfigError names what is wrong."""
+    name, separator, numbers = text.partition("=")
+    try:
+        pose = [float(part) for part in numbers.split(",")]
+    except ValueError:
+        pose = []
+    if not separator or not name or name == HERE or len(pose) not in (2, 3) or not all(map(math.isfinite, pose)):
+        raise ConfigError(f"place {text!r}: give NAME=X,Y or NAME=X,Y,HEADING in m and rad, not named {HERE!r}")
+    return name, pose
+
+
+def run(args: argparse.Namespace) -> int:
+    places = [place(text) for text in args.places]
+    if not 0.0 <= args.speed <= 10.0:
+        raise ConfigError(f"--speed {args.speed}: give 0 to 10")
+    if not 0.0 < args.timeout <= 3600.0:
+        raise ConfigError(f"--timeout {args.timeout}: give more than 0, at most 3600")
+    with Driver() as driver:
+        state = driver.drive(places, args.timeout, args.speed, _show)
+    print(f"arrived at {state.last_waypoint}: {_pose(state)}")
+    return 0
+
+
+def _show(state: AgvState) -> None:
+    print(f"{state.task_state}, {state.waypoints_left} places left, last {state.last_waypoint or '-'}: {_pose(state)}")
+
+
+def _pose(state: AgvState) -> str:
+    return ", ".join(f"{v:.2f}" for v in state.pose_m_rad)
+
+
+class Driver:
+    """A vehicle's commander, for one task after the other. Context manager: leaving it stops what is under way."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._client = GuardClient("drive", commander=True, folder=folder or current_slot().socket_dir / "agv")
+        self._client.connect()
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self._client.close()
+
+    def state(self, timeout_s: float = 2.0) -> AgvState:
+        """The next state; RobotError when there is none in time."""
+        state = self._client.wait(lambda m: isinstance(m, AgvState), timeout_s)
+        if state is None:
+            raise RobotError(f"the AGV's guard sent no state within {timeout_s} s")
+        return state
+
+    def drive(
+        self, places: list[tuple[str, list[float]]], timeout_s: float, speed_m_s: float = 0.0,
+        show: Callable[[AgvState], None] = lambda state: None,
+    ) -> AgvState:
+        """Drive there; the state at the end. RobotError naming why not: refused, failed, stopped, not in time."""
+        start = self.state()
+        if not start.pose_m_rad:
+            raise RobotError("the vehicle does not say where it stands; see steadyhand status --agv")
+        names, poses = [HERE, *(n for n, _ in places)], [start.pose_m_rad[:2], *(p for _, p in places)]
+        task = f"drive-{secrets.token_hex(4)}"
+        self._client.send(
+            Drive(start.token, start.stamp_s, task, task, names, poses, start.map_id, speed_m_s=speed_m_s)
+        )
+        return self._follow(task, time.monotonic() + timeout_s, show)
+
+    def _follow(self, task: str, end_s: float, show: Callable[[AgvState], None]) -> AgvState:
+        told = None
+        while time.monotonic() < end_s:
+            for message in self._client.poll():
+                if isinstance(message, Verdict) and not message.accepted and message.trace_id == task:
+                    raise RobotError(f"refused: {message.reason}: {message.detail}")
+            if not self._client.connected:
+                raise RobotError("the AGV's guard has gone; the vehicle drives on to its last released node")
+            state = self._client.state
+            if isinstance(state, AgvState) and state.task_id == task:
+                if (state.task_state, state.waypoints_left) != told:
+                    told = (state.task_state, state.waypoints_left)
+                    show(state)
+                if state.task_state == TaskState.ARRIVED.value:
+                    return state
+                if state.task_state in ENDED:
+                    raise RobotError(f"{state.task_state}: {state.task_detail} {'; '.join(state.causes)}".rstrip())
+            time.sleep(POLL_S)
+        raise RobotError("not there in time: stopped")
