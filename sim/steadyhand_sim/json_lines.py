@@ -71,7 +71,7 @@ class JsonLinesServer:
             if not isinstance(request, dict):
                 raise ValueError("give a JSON object")
             return {"ok": True, **self._handle(request)}
-        except (SteadyhandError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (SteadyhandError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             self.counters["refused"] += 1
             return {"ok": False, "error": f"{type(error).__name__}: {error}"[:1000]}
 

@@ -86,7 +86,10 @@ def test_a_payload_that_is_refused_is_counted_and_reported(fleet):
     "request_",
     [{}, {"get": "all"}, {"do": "fly"}, {"get": "state", "vehicle": 1}, {"get": "state", "vehicle": "0"},
      {"do": "load", "kg": -1}, {"do": "load"}, {"do": "mode", "mode": "FAST"}, {"do": "battery", "percent": 101},
-     {"do": "obstacles", "obstacles": [[0, 0, -1]]}, {"do": "obstacles", "obstacles": [[float("nan"), 0, 1]]}],
+     {"do": "obstacles", "obstacles": [[0, 0, -1]]}, {"do": "obstacles", "obstacles": [[float("nan"), 0, 1]]},
+     {"do": "obstacles", "obstacles": 3}, {"do": "obstacles", "obstacles": [[0, 0]]},
+     {"do": "obstacles", "obstacles": [[10**400, 0, 1]]}, {"do": ["load"]}, {"do": "mode", "mode": []},
+     {"get": "state", "vehicle": True}],
 )  # fmt: skip
 def test_what_the_score_socket_cannot_do_is_named(fleet, request_):
     with pytest.raises(ConfigError, match="give"):

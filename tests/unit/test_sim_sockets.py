@@ -148,6 +148,7 @@ def json_server(tmp_path):
     def handle(request):
         if request.get("boom"):
             raise ConfigError("boom=1: give 0")
+        float(request.get("number", 0.0))
         return {"echo": request}
 
     server = JsonLinesServer(tmp_path / "score.sock", handle)
@@ -172,6 +173,7 @@ def test_request_and_answer(json_server):
 
 @pytest.mark.parametrize("line", [
     b"not json\n", b"[1]\n", b"\xff\xfe\n", b'{"boom": 1}\n', b"[" * 20_000 + b"\n", b"\n", b'"x"\n',
+    b'{"number": 1' + b"0" * 400 + b"}\n",
 ])
 def test_bad_request_is_answered_and_counted_and_the_next_works(json_server, line):
     answer = _ask(*json_server, line)

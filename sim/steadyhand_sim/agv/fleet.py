@@ -180,12 +180,12 @@ class Fleet:
     def handle(self, request: dict) -> dict:
         """`{"get": "state", "vehicle": n}`, or `{"do": ACT, "vehicle": n, ...}`: a person or a thing in the hall."""
         number = request.get("vehicle", 0)
-        if not isinstance(number, int) or not 0 <= number < len(self.units):
+        if type(number) is not int or not 0 <= number < len(self.units):
             raise ConfigError(f"vehicle {number!r}: give 0 to {len(self.units) - 1}")
         unit = self.units[number]
         if request.get("get") == "state":
             return {"state": self._truth(unit)}
-        act = ACTS.get(request.get("do"))
+        act = ACTS.get(request["do"]) if isinstance(request.get("do"), str) else None
         if act is None:
             raise ConfigError(f"request {str(request)[:200]}: give get=state or do=one of {', '.join(ACTS)}")
         answer = act(self, unit, request)
@@ -221,7 +221,11 @@ def _mode(fleet: Fleet, unit: Unit, request: dict) -> str:
 
 
 def _obstacles(fleet: Fleet, unit: Unit, request: dict) -> str:
-    fleet.obstacles = [Obstacle(*map(float, o)) for o in request.get("obstacles", [])]
+    given = request.get("obstacles", [])
+    try:
+        fleet.obstacles = [Obstacle(*map(float, o)) for o in given]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"obstacles={str(given)[:100]}: give a list of [x, y, radius] in metres") from error
     return ""
 
 
