@@ -137,9 +137,9 @@ def drive(seed, noise, fixes, assumed=None, seconds=60.0):
     for k in range(round(seconds / CONFIG.period_s)):
         t = k * CONFIG.period_s
         plant.step(0.6 if t % 20 < 17 else 0.0, 0.25 * math.sin(t / 5), 0.0)
+        filter_.move(sensors.read())
         if fixes and k % 3 == 0:
             filter_.range_fix(anchors[k // 3 % 4], sensors.range_m(anchors[k // 3 % 4]))
-        filter_.move(sensors.read())
         if k % 25 == 24:
             error = np.array(plant.pose()) - np.array(filter_.pose())
             error[2] = math.remainder(error[2], math.tau)

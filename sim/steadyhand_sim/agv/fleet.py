@@ -50,12 +50,12 @@ class Unit:
         v = self.vehicle
         self.plant.step(v.follower.speed_m_s, v.follower.rotation_rad_s, v.load_kg)
         self.periods += 1
-        if self.periods % RANGE_EVERY == 0:
+        v.step(now_s, self.sensors.read(), obstacles)
+        if self.periods % RANGE_EVERY == 0:  # after the step: a fix measures where the period has ended
             anchor = self.site.anchors_m[self.periods // RANGE_EVERY % len(self.site.anchors_m)]
             v.localisation.range_fix(anchor, self.sensors.range_m(anchor))
         if v.dock_place() is not None:
             v.localisation.pose_fix(self.sensors.dock_pose(), Sensors.DOCK_SIGMA_M, Sensors.DOCK_SIGMA_RAD)
-        v.step(now_s, self.sensors.read(), obstacles)
 
 
 class Fleet:

@@ -72,7 +72,6 @@ class KinematicPlant:
         self._x += way * math.cos(middle)
         self._y += way * math.sin(middle)
         self._heading = math.remainder(self._heading + turn, math.tau)
-        self._turned = turn
 
     def pose(self) -> tuple[float, float, float]:
         return self._x, self._y, self._heading

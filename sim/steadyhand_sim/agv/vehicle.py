@@ -54,7 +54,6 @@ class Vehicle:
         self._failures: list[Refusal] = []  # of actions, until an order is taken
         self._off_path = False
         self._line: tuple[int, Line] | None = None  # what was begun from beside the line, by sequence id of the node
-        self._now_s = 0.0
 
     # -- messages ----------------------------------------------------------------------------------------------------
     def on_order(self, message: Mapping[str, Any]) -> Answer:
@@ -163,7 +162,6 @@ class Vehicle:
     # -- each period -------------------------------------------------------------------------------------------------
     def step(self, now_s: float, readings: Readings, obstacles: Iterable[Obstacle] = ()) -> None:
         """Pass one control period: estimate, decide, command."""
-        self._now_s = now_s
         former_speed = self.follower.speed_m_s
         self.localisation.move(readings)
         self.since_node_m += abs(self.localisation.speed_m_s) * self.config.period_s
