@@ -67,6 +67,58 @@ def test_the_stitching_node_keeps_what_it_was_sent_with():
     assert book.legs()[0].place.y_m == 0.0
 
 
+def test_the_way_of_an_update_is_judged_from_where_the_stitching_node_is_not_from_where_the_update_says_it_is():
+    book = a_book()
+    give(book, order([(-5, 0), (-2, 0)]))
+    assert kind(book, order([(2, 2), (2, 0)], update_id=1, first=1)) is Kind.NO_ROUTE  # from (-2, 0): through the table
+    update = order([(0, 0), (-2, 3)], update_id=1, first=1)
+    del update["nodes"][0]["nodePosition"]  # not on the map, but known from the order
+    assert give(book, update)[0] is Answer.UPDATED
+
+
+def test_the_straight_way_from_beside_the_first_node_must_be_free_too():
+    message = order([(-2, -2), (2, -2)])
+    message["nodes"][0]["nodePosition"]["allowedDeviationXY"] = 3.0
+    assert kind(a_book(), message, Situation(-2.0, 0.0, "hall", True)) is Kind.NO_ROUTE  # through the table
+    assert give(a_book(), message, Situation(-2.0, -1.8, "hall", True))[0] is Answer.NEW
+
+
+def test_an_update_of_an_order_that_is_being_cancelled_is_refused():
+    book = a_book()
+    give(book, order(LINE, released=2))
+    cancelling = Situation(-4.5, 0.0, "hall", True, cancelling=True)
+    assert kind(book, order(LINE[1:], update_id=1, first=1), cancelling) is Kind.UPDATE_AFTER_CANCEL
+
+
+def test_an_order_that_is_continued_without_end_stays_bounded():
+    book = a_book()
+    give(book, order([(-5, 0), (-4, 0)], actions={1: [action("pick", "p0")]}))
+    for k in range(1, 600):
+        for entry in book.queue.entries:
+            entry.end("FINISHED")
+        book.traverse()
+        points = [(-5 + k % 2, 0), (-5 + (k + 1) % 2, 0)]
+        update = order(points, update_id=k, first=k, actions={1: [action("pick", f"p{k}")]})
+        assert give(book, update)[0] is Answer.UPDATED
+    assert len(book.queue.entries) == book.config.max_action_states and len(book._places) <= 2
+    assert book.queue.entries[-1].action.action_id == "p599" and not book.queue.all_over
+
+
+@pytest.mark.parametrize(("count", "kinds"), [(100, 0), (3, 60)])
+def test_what_waits_is_bounded_too(count, kinds):
+    """Updates upon updates without driving: refused, not kept."""
+    book, last, answers = a_book(), 0, set()
+    give(book, order([(-5, 0)]))
+    for k in range(1, 12):
+        acts = {1: [action("pick", f"{k}-{i}") for i in range(kinds)]}
+        points = [(-5 + (last + i) % 2, 0) for i in range(count)]
+        answer, refusal = give(book, order(points, update_id=k, first=last, actions=acts))
+        answers.add(refusal and refusal.kind)
+        last += 0 if refusal else count - 1
+    assert answers == {None, Kind.UNSUPPORTED}
+    assert len(book.nodes) <= 256 and len(book.queue.entries) <= 256
+
+
 def test_a_completed_order_can_be_continued():
     book = a_book()
     give(book, order(LINE[:2]))
@@ -167,6 +219,9 @@ def test_an_action_id_is_used_once():
     book = a_book()
     give(book, order(LINE[:3], actions={0: [action("pick", "a")]}))
     assert kind(book, order(LINE[2:], update_id=1, first=2, actions={1: [action("drop", "a")]})) is Kind.MALFORMED
+    book = a_book()
+    give(book, order(LINE[:3], actions={2: [action("pick", "end")]}))  # on the node that the update is stitched to
+    assert kind(book, order(LINE[2:], update_id=1, first=2, actions={1: [action("drop", "end")]})) is Kind.MALFORMED
 
 
 @pytest.mark.parametrize(("version", "name"), [("2.1.0", "noRouteError"), ("3.0.0", "START_NODE_OUT_OF_RANGE")])

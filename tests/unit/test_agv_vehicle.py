@@ -126,6 +126,7 @@ def test_cancel_while_driving_ends_at_rest_and_a_new_order_may_start_there():
     state = rig.state()
     assert state.actions["c"].status == "RUNNING" and state.driving and state.actions["a"].status == "FAILED"
     assert rig.v.on_order(order(STRAIGHT, order_id="other")) is Answer.REFUSED
+    assert rig.v.on_order(order([(-1, 0), (-1, 1)], update_id=1, first=1)) is Answer.REFUSED
     rig.until(lambda: rig.state().actions["c"].status == "FINISHED")
     state = rig.state()
     assert state.idle and not state.driving and (state.order_id, state.last_node_id) == ("order", "n0")
@@ -182,6 +183,42 @@ def test_init_position_sets_the_pose():
     state = rig.state()
     assert state.actions["i"].status == "FINISHED" and state.last_node_id == "here"
     assert state.pose_m_rad == (-2.0, -3.0, 1.0)
+
+
+@pytest.mark.parametrize("how", ["manual", "initPosition"])
+def test_a_finished_order_does_not_go_on_from_where_somebody_has_taken_the_vehicle(how):
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.until(lambda: not rig.v.book.active)
+    if how == "manual":
+        rig.v.set_mode("MANUAL")
+        rig.v.set_mode("AUTOMATIC")
+    else:
+        rig.unit.plant.put(2.0, 3.0, 0.0)
+        where = {"x": 2.0, "y": 3.0, "theta": 0.0, "mapId": "hall"}
+        rig.v.on_instant_actions(instant(action("initPosition", "i", **where)))
+    assert rig.v.on_order(order([(-3, 0), (-3, -3)], first=1, update_id=1)) is Answer.REFUSED
+    rig.run(2.0)
+    assert rig.v.at_rest and Kind.UPDATE_AFTER_CANCEL in [e.kind for e in rig.v.errors]
+
+
+@pytest.mark.parametrize(("off_m", "goes_on"), [(0.3, True), (0.8, False)])
+def test_pushed_aside_while_it_stands_it_goes_on_only_from_near_its_line(off_m, goes_on):
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (-1, 0)]))
+    rig.run(2.0)
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    rig.until(lambda: rig.v.at_rest)
+    x, y, heading = rig.unit.plant.pose()
+    rig.unit.plant.put(x, y + off_m, heading)
+    rig.v.localisation.start(x, y + off_m, heading)
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    if goes_on:
+        rig.until(lambda: not rig.v.book.active)
+        assert math.dist(rig.unit.plant.pose()[:2], (-1, 0)) < 0.05
+    else:
+        rig.run(3.0)
+        assert rig.v.at_rest and [e.kind for e in rig.v.errors] == [Kind.OFF_PATH]
 
 
 def test_the_button_brakes_hardest_latches_and_leaves_the_vehicle_paused():

@@ -111,6 +111,12 @@ class ActionQueue:
         """The horizon is replaced: its actions are no more."""
         self.entries = [e for e in self.entries if e.sequence_id <= sequence_id]
 
+    def shorten(self, most: int) -> None:
+        """An order that is continued for days: the oldest states that are over go, until `most` are left."""
+        surplus = len(self.entries) - most
+        gone = {id(e) for e in [e for e in self.entries if e.over][: max(0, surplus)]}
+        self.entries = [e for e in self.entries if id(e) not in gone]
+
     def reach(self, sequence_id: int) -> None:
         """The node or edge is reached: its actions may start."""
         self._reached += [e for e in self.entries if e.sequence_id == sequence_id and not e.over]

@@ -120,6 +120,7 @@ class InstantActions:
             self._refuse(entry, Kind.INSTANT_ACTION, f"{entry.action.action_type}: {why}")
             return
         v.localisation.start(float(p["x"]), float(p["y"]), float(p["theta"]))
+        v.book.cancel(entry.action.action_type)  # a finished order does not go on from another place
         v.book.last_node_id, v.book.last_node_sequence_id = str(p.get("lastNodeId", "")), 0
         entry.end("FINISHED")
 

@@ -173,9 +173,12 @@ def _malformed(order: Order) -> Refusal | None:
             return no(f"nodes[{i + 1}] is released behind an unreleased edge", ("nodeId", nodes[i + 1].node_id))
     if not nodes[0].released:
         return no("nodes[0] is not released; the first node always is", ("nodeId", nodes[0].node_id))
-    ids = [a.action_id for a in order.actions()]
-    twice = next((i for i in ids if ids.count(i) > 1), None)
-    return None if twice is None else no(f"actionId {twice!r} twice", ("actionId", twice))
+    found: set[str] = set()
+    for action in order.actions():
+        if action.action_id in found:
+            return no(f"actionId {action.action_id!r} twice", ("actionId", action.action_id))
+        found.add(action.action_id)
+    return None
 
 
 def _unusable(order: Order, entries: Sequence[Mapping[str, Any]]) -> Refusal | None:

@@ -15,6 +15,7 @@ from steadyhand_sim.agv.order import Edge, Node, Order, Place
 from steadyhand_sim.agv.refusals import Kind, Refusal
 
 AUTOMATIC_MODES = ("AUTOMATIC", "SEMIAUTOMATIC")
+OFF_LINE_M = 0.1  # further off its line at rest, the vehicle heads for the node straight from where it stands
 
 
 class Answer(enum.Enum):
@@ -35,6 +36,7 @@ class Situation:
     map_id: str
     localised: bool
     operating_mode: str = "AUTOMATIC"
+    cancelling: bool = False  # the order ends as soon as the vehicle stands
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class BookConfig:
     height_m: float = 0.0
     max_nodes: int = 256
     max_actions: int = 64
+    max_action_states: int = 256  # over several updates: the oldest that are over are forgotten
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class OrderBook:
                 return Answer.REPEATED, None
             text = f"orderUpdateId {order.update_id} again with another content; send a greater one"
             return Answer.REFUSED, order.refuse(Kind.SAME_UPDATE, text)
-        refusal = refusal or self._not_continuing(order)
+        refusal = refusal or self._not_continuing(order, where)
         if refusal:
             return Answer.REFUSED, refusal
         self._append(order)
@@ -133,6 +136,7 @@ class OrderBook:
         """The next node has been reached: its actions may start, the edge behind it is left."""
         edge, node = self.edges.pop(0), self.nodes.pop(0)
         self.queue.leave(edge.sequence_id)
+        self._places = {k: place for k, place in self._places.items() if k >= node.sequence_id}
         self._stand_on(node)
         return node
 
@@ -165,7 +169,7 @@ class OrderBook:
         former = None
         for node in order.nodes:
             names = ("nodeId", node.node_id)
-            place = node.place or self.config.find(node.node_id)
+            place = self._place(order, node)
             if place is None:
                 text = f"node {node.node_id!r} has no nodePosition and is not on the map"
                 return order.refuse(Kind.NO_ROUTE, text, names)
@@ -177,6 +181,12 @@ class OrderBook:
                 return order.refuse(Kind.NO_ROUTE, f"node {node.node_id!r}: {why}", names)
             former = place
         return None
+
+    def _place(self, order: Order, node: Node) -> Place | None:
+        """Where a node is. The one that an update is stitched to stays where it was, whatever the update says."""
+        stitched = order.order_id == self.order_id and node is order.nodes[0]
+        kept = self._places.get(node.sequence_id) if stitched else None
+        return kept or node.place or self.config.find(node.node_id)
 
     def _not_new(self, order: Order, where: Situation) -> Refusal | None:
         if self.active:
@@ -191,17 +201,32 @@ class OrderBook:
         if place.map_id != where.map_id or away > allowed:
             text = f"first node {first.node_id!r} is {away:.2f} m away, allowed {allowed:.2f} m"
             return order.refuse(Kind.START_TOO_FAR, text, ("nodeId", first.node_id))
+        if len(order.nodes) > 1:  # from beside the first node it drives straight to the second
+            second = order.nodes[1]
+            why = self.config.passable(Place(where.x_m, where.y_m, where.map_id), self._place(order, second))
+            if why and away > OFF_LINE_M:
+                text = f"node {second.node_id!r} from {away:.2f} m beside the first node: {why}"
+                return order.refuse(Kind.NO_ROUTE, text, ("nodeId", second.node_id))
         return None
 
-    def _not_continuing(self, order: Order) -> Refusal | None:
-        if self.cancelled:
+    def _not_continuing(self, order: Order, where: Situation) -> Refusal | None:
+        if self.cancelled or where.cancelling:
             return order.refuse(Kind.UPDATE_AFTER_CANCEL, f"order {self.order_id!r} was cancelled; send a new order")
         end, first = self._base_end, order.nodes[0]
         if end is None or (first.node_id, first.sequence_id) != (end.node_id, end.sequence_id):
             wanted = "none" if end is None else f"{end.node_id!r} with sequenceId {end.sequence_id}"
             text = f"first node {first.node_id!r} with sequenceId {first.sequence_id} is not the base's end: {wanted}"
             return order.refuse(Kind.NO_CONTINUATION, text, ("nodeId", first.node_id))
-        taken = {e.action.action_id for e in self.queue.entries if e.sequence_id < end.sequence_id}
+        nodes = self.base_left + len(order.nodes) - 1
+        if nodes > self.config.max_nodes:
+            text = f"nodes: {nodes} with those still to be traversed, limit {self.config.max_nodes}; send it later"
+            return order.refuse(Kind.UNSUPPORTED, text)
+        kept = [e for e in self.queue.entries if e.sequence_id <= end.sequence_id]
+        states = sum(not e.over for e in kept) + sum(len(p.actions) for p in (*order.nodes[1:], *order.edges))
+        if states > self.config.max_action_states:
+            text = f"actions: {states} with those that wait, limit {self.config.max_action_states}; send it later"
+            return order.refuse(Kind.UNSUPPORTED, text)
+        taken = {e.action.action_id for e in kept}
         for part in (*order.nodes[1:], *order.edges):
             for action in part.actions:
                 if action.action_id in taken:
@@ -238,6 +263,7 @@ class OrderBook:
         parts = sorted((*order.nodes[1:], *order.edges), key=lambda part: part.sequence_id)
         for part in parts:
             self.queue.announce(part.actions, "NODE" if isinstance(part, Node) else "EDGE", part.sequence_id)
+        self.queue.shorten(self.config.max_action_states)
         self._base_end = [n for n in order.nodes if n.released][-1]
 
     def _stand_on(self, node: Node) -> None:

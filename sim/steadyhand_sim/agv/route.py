@@ -8,8 +8,6 @@ from steadyhand_sim.agv.follower import TURN_FIRST_RAD, Line
 from steadyhand_sim.agv.order_book import Leg
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
-OFF_LINE_M = 0.1  # further off its line at rest, the vehicle heads for the node straight from where it stands
-
 
 def line_of(leg: Leg, top_m_s: float, end_speed_m_s: float = 0.0, start: tuple[float, float] | None = None) -> Line:
     """The leg as a line, from `start` or from where the leg begins."""

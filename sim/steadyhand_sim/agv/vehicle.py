@@ -16,10 +16,10 @@ from steadyhand_sim.agv.instant_actions import InstantActions
 from steadyhand_sim.agv.localisation import Localisation
 from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.order import Order, Place, read_order
-from steadyhand_sim.agv.order_book import AUTOMATIC_MODES, Answer, BookConfig, Leg, OrderBook, Situation
+from steadyhand_sim.agv.order_book import AUTOMATIC_MODES, OFF_LINE_M, Answer, BookConfig, Leg, OrderBook, Situation
 from steadyhand_sim.agv.plant import Readings
 from steadyhand_sim.agv.refusals import Kind, Refusal
-from steadyhand_sim.agv.route import OFF_LINE_M, end_speed_m_s, left_m, line_of
+from steadyhand_sim.agv.route import end_speed_m_s, left_m, line_of
 from steadyhand_sim.agv.safety import Obstacle, Safety
 from steadyhand_sim.agv.site import Site
 from steadyhand_sim.agv.vehicle_config import Battery, VehicleConfig
@@ -88,7 +88,7 @@ class Vehicle:
     def _situation(self) -> Situation:
         x, y, _ = self.localisation.pose()
         localised = self.localisation.initialised and not self.localisation.lost
-        return Situation(x, y, self.site.map_id, localised, self.safety.mode)
+        return Situation(x, y, self.site.map_id, localised, self.safety.mode, bool(self.cancelling))
 
     # -- what the state tells ----------------------------------------------------------------------------------------
     @property
@@ -134,6 +134,8 @@ class Vehicle:
         if mode not in AUTOMATIC_MODES or self.safety.mode not in AUTOMATIC_MODES:
             if self.book.active:
                 self.cancelling = f"operatingMode {mode}"
+            else:
+                self.book.cancel(f"operatingMode {mode}")  # nor can a finished one go on from wherever it is driven to
             if mode in ("SERVICE", "TEACHIN"):
                 self.book.last_node_id, self.book.last_node_sequence_id = "", 0
         self.safety.mode = mode
@@ -220,7 +222,7 @@ class Vehicle:
         end_speed = end_speed_m_s(legs, top, self.config, load)
         line = line_of(leg, top, end_speed, self._start_beside(leg, pose))
         left, off = line.split(pose[0], pose[1])
-        if abs(off) > self.config.off_path_m:
+        if self._off_path or abs(off) > self.config.off_path_m:
             self._off_path = True
             self.follower.stop(load)
             return
@@ -245,6 +247,13 @@ class Vehicle:
         own = line_of(leg, self.config.max_speed_m_s)
         left, off = own.split(pose[0], pose[1])
         if abs(off) <= OFF_LINE_M and left <= own.length_m + OFF_LINE_M or left < OFF_LINE_M:
+            return None
+        here = Place(pose[0], pose[1], self.site.map_id)
+        away = math.hypot(off, max(0.0, left - own.length_m))
+        if away > max(self.config.off_path_m, leg.start.deviation_m):
+            self._off_path = True
+            return None
+        if self.book.config.passable(here, leg.place):  # something stands in the straight way: back to its line first
             return None
         line = line_of(leg, self.config.max_speed_m_s, start=pose[:2])
         self._line = (leg.node.sequence_id, line)
