@@ -1,9 +1,10 @@
 """Messages between the guard and its clients: msgpack maps, one per packet, strictly checked on both sides.
 
 Sockets live in the slot's socket folder (0700):
-  command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm, RobotAct. The guard answers
-                Verdict and Reply, and streams State every control cycle to clients that asked for it. A client that
-                does not read loses states (counted), never time of the guard.
+  command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm, RobotAct (to a
+                vehicle's guard Drive, Twist, Pause). The guard answers Verdict and Reply, and streams State (AgvState)
+                every control cycle to clients that asked for it. A client that does not read loses states (counted),
+                never time of the guard.
   domain.sock   SOCK_DGRAM. Beats of the other guards of the stop domain; there only when the configuration names peers.
   stop.sock     SOCK_DGRAM. Any datagram is a stop request; a readable one names its source. Fails towards stopping.
 The re-arm credential is the content of `rearm.token` in the same folder (0600), made new at each start of the guard.

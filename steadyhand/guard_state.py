@@ -18,6 +18,8 @@ ARMED = frozenset({Mode.RECOVERING, Mode.ARMED_AUTO, Mode.ARMED_MANUAL})
 ARM_MODES = {"auto": Mode.ARMED_AUTO, "manual": Mode.ARMED_MANUAL, "recover": Mode.RECOVERING}
 REST_LIMIT_S = 2.0  # requirement I6: rest is measured within this, or said to be unknown
 MAX_COUNTED_NAMES = 64
+# What is wrong comes from outside too (a vehicle may name thousands of errors), and must fit into a packet to a client.
+MAX_CAUSES, NAME_MAX, DETAIL_MAX = 12, 80, 500
 
 
 class Reaction(enum.IntEnum):
@@ -139,7 +141,7 @@ Event = StopRequest | FaultRaised | Cycle | ArmRequest | ArmingEnded | DisarmReq
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop by this reaction. Plan, chunks and targets are emptied whichever it is. `cause`: the fault that decided it."""
+    """Stop by this reaction. Plan, chunks and targets are emptied whichever it is. `cause`: the fault that decided."""
 
     reaction: Reaction
     cause: str = field(default="", compare=False)
@@ -207,10 +209,11 @@ class GuardState:
         return self.mode in ARMED
 
     def causes(self) -> list[str]:
-        """What stopped it and what holds, as `name: detail`, for people and for the state message."""
+        """What stopped it and what holds, as `name: detail`, for people and the state message: MAX_CAUSES at most."""
         seen = dict(self.latched)
         seen.update(self.holding)
-        return [f"{name}: {detail}" if detail else name for name, detail in seen.items()]
+        told = [f"{name}: {detail}" if detail else name for name, detail in seen.items()]
+        return told if len(told) <= MAX_CAUSES else [*told[: MAX_CAUSES - 1], f"and {len(told) - MAX_CAUSES + 1} more"]
 
 
 def initial(token: int, now_s: float) -> GuardState:
@@ -248,13 +251,13 @@ def blockers(state: GuardState, mode: Mode) -> tuple[str, ...]:
     if state.stopping is not None:
         found.append("stop under way: wait for rest")
     if state.mode is Mode.REST_UNKNOWN or not state.at_rest:
-        found.append("rest not measured: the arm moves, or its feedback is not fresh")
+        found.append("rest not measured: the robot moves, or its feedback is not fresh")
     return tuple(found)
 
 
 def _stop(state, name, detail, snapshot, now_s):
     """Latch a stop. The one way out of armed and arming; in a stopped mode it adds the cause and may escalate."""
-    reaction = rule_of(name).reaction
+    reaction, detail = rule_of(name).reaction, detail[:DETAIL_MAX]
     latched = state.latched if any(n == name for n, _ in state.latched) else (*state.latched, (name, detail))
     if state.armed or state.arming is not None:
         if state.arming is not None:
@@ -270,8 +273,21 @@ def _stop(state, name, detail, snapshot, now_s):
     return replace(state, latched=latched), ()
 
 
+def _held(holding):
+    """What is wrong, shortened, the worst MAX_CAUSES of it: what is left out forbids and does no more than these."""
+
+    def weight(cause):
+        rule = rule_of(cause[0])  # the other guards of the cell hear of `robot_safety`: it is never left out
+        return rule.reaction, len(rule.forbids), cause[0].partition(":")[0] == "robot_safety"
+
+    found = list(holding.items())
+    if len(found) > MAX_CAUSES:
+        found.sort(key=weight, reverse=True)
+    return tuple((name[:NAME_MAX], detail[:DETAIL_MAX]) for name, detail in found[:MAX_CAUSES])
+
+
 def _on_cycle(state, event, now_s):
-    holding = tuple(event.holding.items())
+    holding = _held(event.holding)
     if holding != state.holding:
         state = replace(state, holding=holding)
     concerned = state.mode if state.armed else state.arming
@@ -329,5 +345,5 @@ def _on_arming_ended(state, event, now_s):
 
 def _count(state, name, n=1):
     """Add to a counter; names come from outside too, so that their number is bounded."""
-    key = name[:80] if name[:80] in state.counts or len(state.counts) < MAX_COUNTED_NAMES else "other"
+    key = name[:NAME_MAX] if name[:NAME_MAX] in state.counts or len(state.counts) < MAX_COUNTED_NAMES else "other"
     return replace(state, counts={**state.counts, key: state.counts.get(key, 0) + n})

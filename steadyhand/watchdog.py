@@ -18,8 +18,8 @@ class InputWatchdog:
     """Which of the configured inputs are alive: silence over the limit, or a beat that says not ok, is a cause.
 
     `limits_s` maps input names to the longest silence allowed, `moving_limits_s` some of them to a tighter one that
-    holds while the arm moves: whoever leads a motion must be known to live for as long as it lasts. Unknown names are ignored and counted: a stranger's beat
-    must not stand in for a required one.
+    holds while the robot moves: whoever leads a motion must be known to live for as long as it lasts. Unknown names are
+    ignored and counted: a stranger's beat must not stand in for a required one.
     """
 
     limits_s: Mapping[str, float]

@@ -116,6 +116,26 @@ def test_the_highest_reaction_wins_among_several():
         assert decisions == (gs.Stop(gs.Reaction.WITHDRAW),)
 
 
+MANY = {f"robot_mode:{i}": "x" * 9999 for i in range(5000)}
+
+
+@pytest.mark.parametrize("worst", ["robot_safety:e_stop", "robot_unreachable", "peer:arm", "margin"])
+@pytest.mark.parametrize("mode", sorted(gs.ARMED))
+def test_thousands_of_causes_are_shortened_and_decide_the_same(worst, mode):
+    others = MANY if worst.startswith("robot_safety") else {f"input:{i}": "x" * 9999 for i in range(5000)}
+    holding = others | {worst: "y"}
+    one, wanted = gs.step(STATES[mode.value], gs.Cycle({worst: "y"}, False), NOW_S)
+    after, decisions = gs.step(STATES[mode.value], gs.Cycle(holding, False), NOW_S)
+    stopped_by_worst = mode in gs.rule_of(worst).forbids
+    assert bool(decisions) >= bool(wanted) and (decisions[:1] == wanted or not stopped_by_worst)
+    assert len(after.holding) == gs.MAX_CAUSES and (worst, "y") in after.holding
+    after, _ = gs.step(after, gs.FaultRaised("shutdown", "z" * 9999), NOW_S)
+    causes = after.causes()
+    assert len(causes) <= gs.MAX_CAUSES and all(len(c) <= gs.NAME_MAX + 2 + gs.DETAIL_MAX for c in causes)
+    _, (refused,) = gs.step(after, gs.ArmRequest(mode, True, 2), NOW_S)
+    assert len(refused.causes) <= gs.MAX_CAUSES + 4
+
+
 def test_rest_unknown_after_two_seconds_and_back_when_measured():
     state = STATES["braking"]
     state, none = gs.step(state, gs.Cycle({}, False), NOW_S + 1.9)

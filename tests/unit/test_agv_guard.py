@@ -1,9 +1,11 @@
 """The vehicle's guard against the in-process vehicle, time as an argument; and beside an arm's guard (I13)."""
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from steadyhand import guard_state as gs
 from steadyhand.agv import AgvKind
 from steadyhand.errors import ConfigError
 from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
@@ -155,6 +157,22 @@ def test_what_is_late_foreign_or_wrong_is_refused_by_name(changes, reason):
     rig.run(0.5)
     assert rig.last(Verdict).reason == reason and rig.speed() == 0.0
     assert rig.guard.counters()[f"refused:{reason}"] == 1
+
+
+WIDE = "\U0001f6a7"  # four bytes on the wire
+
+
+def test_thousands_of_errors_and_long_names_of_a_vehicle_leave_every_state_and_answer_readable():
+    rig = moving()
+    measured = rig.agv.feedback
+    rig.agv.feedback = lambda: replace(measured(), last_waypoint=WIDE * 60000)
+    rig.agv.troubles = lambda now_s: {f"robot_mode:{i}{WIDE * 40}": WIDE * 200 for i in range(5000)}
+    rig.run(0.1)
+    assert not rig.guard.state.armed and len(rig.state.causes) == gs.MAX_CAUSES
+    assert not rig.arm().ok and rig.last(Reply).causes
+    rig.agv.troubles = lambda now_s: {}
+    rig.run(3.0)
+    assert rig.arm().ok and len(rig.last(Reply).snapshot["last_waypoint"]) < 1000
 
 
 def test_hold_and_go_on():

@@ -1,4 +1,4 @@
-"""Acts on the robot itself (power, brakes, unlocking) that an operator asked for: one at a time, answered at its end."""
+"""Acts on the robot itself (power, brakes, unlocking) that an operator asked for: one at a time, answered at the end."""
 from __future__ import annotations
 
 from typing import Any

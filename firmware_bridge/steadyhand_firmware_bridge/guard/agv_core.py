@@ -147,7 +147,7 @@ class AgvGuard(GuardBase):
             return {}
         return {
             "mode": self.state.mode.value, "task_id": feedback.task_id, "task_state": feedback.task_state.value,
-            "last_waypoint": feedback.last_waypoint, "pose_m_rad": list(feedback.pose_m_rad or ()),
+            "last_waypoint": feedback.last_waypoint[:TEXT_MAX], "pose_m_rad": list(feedback.pose_m_rad or ()),
         }  # fmt: skip
 
     # --- the interlock ---
@@ -262,8 +262,8 @@ class AgvGuard(GuardBase):
             kind=self.agv.kind.value, at_rest=at_rest, causes=self.state.causes() if not self.state.armed else [],
             pose_m_rad=list(f.pose_m_rad or ()), map_id=f.map_id[:TEXT_MAX],
             twist_m_s_rad_s=list(f.twist_m_s_rad_s or ()), driving=f.driving, paused=f.paused,
-            operating_mode=f.operating_mode if feedback else "", battery_percent=f.battery_percent, task_id=f.task_id,
-            task_state=f.task_state.value, task_detail=f.task_detail[:TEXT_MAX],
+            operating_mode=f.operating_mode[:TEXT_MAX] if feedback else "", battery_percent=f.battery_percent,
+            task_id=f.task_id, task_state=f.task_state.value, task_detail=f.task_detail[:TEXT_MAX],
             last_waypoint=f.last_waypoint[:TEXT_MAX], waypoints_left=f.waypoints_left, interlock=self.interlock(now_s),
             counters=self.counters(), scheduler=self.scheduler, last_stop=dict(self._last_stop),
         )  # fmt: skip
