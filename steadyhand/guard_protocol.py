@@ -90,11 +90,12 @@ class Twist:
 
 @dataclass(frozen=True)
 class Pause:
-    """Come to rest and keep the task, or, with `hold` false, go on with it."""
+    """Come to rest and keep the task, or, with `hold` false, go on with it. A late hold is obeyed, a late go is not."""
 
     token: int
-    hold: bool
+    state_stamp_s: float
     trace_id: str
+    hold: bool
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig, load
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from tests.unit import test_guard_core as arm_core
 
-CREDENTIAL, DT_S = "secret", 0.02
+CREDENTIAL, DT_S, NAN = "secret", 0.02, float("nan")
 
 
 class Rig:
@@ -138,6 +138,27 @@ def test_a_velocity_that_is_not_renewed_stops():
     assert not rig.guard.state.armed and "command_source_silent" in str(rig.state.causes)
 
 
+@KINDS
+def test_after_a_stop_rest_is_measured_anew_and_nothing_of_the_arming_before_is_left(kind):
+    rig = Rig(kind).run(0.5)
+    rig.guard.handle("operator", Arm("manual", CREDENTIAL, "r", command=True), rig.now_s)
+    rig.run(0.3)
+    rig.shell, shell = "operator", rig.shell
+    move = rig.twist if kind is AgvKind.VELOCITY else rig.drive
+    move()
+    assert rig.last(Verdict).accepted and rig.state.at_rest
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    rig.run(0.06)
+    assert not rig.state.at_rest
+    rig.run(1.0)
+    rig.shell = shell
+    assert rig.arm().ok
+    rig.run(1.0)
+    assert rig.state.mode == "ARMED_AUTO" and rig.speed() == 0.0
+    move()
+    assert rig.last(Verdict).accepted
+
+
 def test_a_task_goes_on_without_new_commands_while_its_commander_lives():
     rig = moving()
     rig.run(3.0)
@@ -146,7 +167,7 @@ def test_a_task_goes_on_without_new_commands_while_its_commander_lives():
 
 @pytest.mark.parametrize("changes, reason", [
     (dict(token=1), "foreign_token"), (dict(state_stamp_s=1.0), "expired"), (dict(state_stamp_s=1e9), "from_future"),
-    (dict(state_stamp_s=float("nan")), "from_future"), (dict(poses=[[0.0], [1.0, 0.0]]), "malformed"),
+    (dict(state_stamp_s=NAN), "from_future"), (dict(poses=[[0.0], [1.0, 0.0]]), "malformed"),
     (dict(names=["a"]), "malformed"), (dict(poses=[[0.0, 0.0], [float("nan"), 0.0]]), "malformed"),
     (dict(client="stranger"), "second_commander"),
 ])  # fmt: skip
@@ -177,10 +198,15 @@ def test_thousands_of_errors_and_long_names_of_a_vehicle_leave_every_state_and_a
 
 def test_hold_and_go_on():
     rig = moving()
-    rig.guard.handle(rig.shell, Pause(rig.state.token, True, "h"), rig.now_s)
+    rig.guard.handle(rig.shell, Pause(rig.state.token, 0.0, "h", True), rig.now_s)
     rig.run(2.0)
     assert rig.last(Verdict).accepted and rig.speed() == 0.0 and rig.guard.state.armed
-    rig.guard.handle(rig.shell, Pause(rig.state.token, False, "g"), rig.now_s)
+    for stamp_s, reason in ((rig.now_s - 0.6, "expired"), (rig.now_s + 1.0, "from_future"), (NAN, "from_future")):
+        rig.guard.handle(rig.shell, Pause(rig.state.token, stamp_s, "late", False), rig.now_s)
+        assert rig.last(Verdict).reason == reason
+    rig.run(1.0)
+    assert rig.speed() == 0.0
+    rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "g", False), rig.now_s)
     rig.run(1.0)
     assert rig.speed() > 0.2
 
@@ -230,6 +256,37 @@ def test_a_vehicle_leaves_when_the_arm_is_clear_and_says_so_first():
     assert cell.agv.guard.beat().zone and cell.agv.guard.agv.feedback().task_id == ""  # told first
     cell.run(1.0)
     assert cell.agv.speed() > 0.2
+
+
+def test_a_hold_before_the_vehicle_left_keeps_it_where_it_is():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    cell.agv.guard.handle(cell.agv.shell, Pause(cell.agv.state.token, cell.agv.state.stamp_s, "h", True), cell.agv.now_s)
+    refused, held = [m for m in cell.agv.answers if isinstance(m, Verdict)][-2:]
+    assert refused.detail == "held before it began" and held.accepted
+    cell.agv.guard.handle(cell.agv.shell, Pause(cell.agv.state.token, cell.agv.now_s, "g", False), cell.agv.now_s)
+    cell.run(1.0)
+    assert cell.agv.speed() == 0.0 and cell.agv.guard.agv.feedback().task_id == ""
+
+
+def test_a_command_that_waits_is_refused_by_a_stop_and_begins_in_no_later_arming():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    cell.agv.guard.stop_requests([(Stop("panel"), 1)], cell.agv.now_s)
+    assert cell.agv.last(Verdict).detail == "stopped"
+    cell.run(0.5)
+    cell.armed()
+    cell.run(1.0)
+    assert cell.agv.speed() == 0.0 and cell.agv.guard.agv.feedback().task_id == ""
+
+
+def test_of_two_commands_that_wait_the_newer_is_carried_out():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive(task_id="older")
+    cell.agv.drive(task_id="newer")
+    assert cell.agv.last(Verdict).detail == "superseded before it began"
+    cell.run(0.3)
+    assert cell.agv.last(Verdict).accepted and cell.agv.guard.agv.feedback().task_id == "newer"
 
 
 def test_an_arm_does_not_reach_over_a_vehicle_that_moves():

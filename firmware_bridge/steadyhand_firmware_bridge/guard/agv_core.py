@@ -178,6 +178,7 @@ class AgvGuard(GuardBase):
         if refused is not None:
             return self._refuse(client, message.trace_id, *refused)
         if isinstance(message, Pause) and message.hold:
+            self._drop_waiting("held before it began")
             return self._answer(client, message, self.agv.hold(now_s))
         if isinstance(message, Twist):
             return self._on_twist(client, message, now_s)
@@ -197,16 +198,15 @@ class AgvGuard(GuardBase):
             return Reason.FOREIGN_TOKEN, "token of another arming"
         if isinstance(message, Drive) and self.state.mode is Mode.RECOVERING:
             return Reason.NOT_ARMED, "mode is RECOVERING: drive by hand"
-        if not isinstance(message, Pause):
-            age_s = now_s - message.state_stamp_s
-            if not -0.001 <= age_s:
-                return Reason.FROM_FUTURE, f"state_stamp_s {message.state_stamp_s}"
-            if not age_s <= self.config.command_age_s:
-                return Reason.EXPIRED, f"answers a state {age_s * 1e3:.0f} ms old"
         if isinstance(message, Pause) and message.hold:
-            return None
-        if isinstance(message, Twist) and not (message.vx_m_s or message.vy_m_s or message.omega_rad_s):
             return None  # to stand is always allowed
+        age_s = now_s - message.state_stamp_s
+        if not -0.001 <= age_s:
+            return Reason.FROM_FUTURE, f"state_stamp_s {message.state_stamp_s}"
+        if not age_s <= self.config.command_age_s:
+            return Reason.EXPIRED, f"answers a state {age_s * 1e3:.0f} ms old"
+        if isinstance(message, Twist) and not (message.vx_m_s or message.vy_m_s or message.omega_rad_s):
+            return None
         occupied = self.interlock(now_s)
         return (Reason.WORKSPACE, f"interlock: {occupied}") if occupied else None
 
