@@ -159,6 +159,52 @@ def test_after_a_stop_rest_is_measured_anew_and_nothing_of_the_arming_before_is_
     assert rig.last(Verdict).accepted
 
 
+def test_a_vehicle_that_was_told_to_stand_needs_no_further_command_nor_commander():
+    rig = moving(AgvKind.VELOCITY)
+    rig.twist(0.0)
+    rig.run(2.0)
+    assert rig.speed() == 0.0
+    rig.beats = False
+    rig.run(2.0)
+    assert rig.guard.state.armed
+
+
+def test_a_held_task_still_needs_its_commander():
+    rig = moving()
+    rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "h", True), rig.now_s)
+    rig.run(2.0)
+    assert rig.guard.state.armed and not rig.agv.feedback().driving
+    rig.beats = False
+    rig.run(0.6)
+    assert "shell_lost" in str(rig.state.causes)
+
+
+def test_in_recover_no_task_is_taken():
+    rig = Rig().run(0.5)
+    assert rig.arm(mode="recover").ok
+    rig.drive()
+    assert rig.last(Verdict).reason == "not_armed" and "RECOVERING" in rig.last(Verdict).detail
+
+
+RESTLESS = {
+    "driving, it says": lambda f: dict(driving=True),
+    "turning": lambda f: dict(twist_m_s_rad_s=(0.0, 0.0, -0.02)),
+    "no number": lambda f: dict(twist_m_s_rad_s=(0.0, NAN, 0.0)),
+    "old state": lambda f: dict(stamp_s=f.stamp_s - 1.0),
+    "old twist": lambda f: dict(twist_stamp_s=f.stamp_s - 1.0),
+}
+
+
+@pytest.mark.parametrize("why", RESTLESS)
+def test_rest_is_not_taken_for_granted(why):
+    rig = Rig(rest_gap_s=0.5).run(0.5)
+    assert rig.state.at_rest
+    measured = rig.agv.feedback
+    rig.agv.feedback = lambda: replace(measured(), **RESTLESS[why](measured()))
+    rig.run(0.6)
+    assert not rig.state.at_rest and "rest not measured" in str(rig.arm().causes)
+
+
 def test_a_task_goes_on_without_new_commands_while_its_commander_lives():
     rig = moving()
     rig.run(3.0)
@@ -220,9 +266,9 @@ FAR_M = (5.0, 5.0, 0.0, 6.0, 6.0, 1.0)  # and never in this one
 class Cell:
     """An arm's and a vehicle's guard that hear each other after each cycle of the vehicle's."""
 
-    def __init__(self, zone_m, **agv):
+    def __init__(self, zone_m, kind=AgvKind.ORDER, **agv):
         self.arm = arm_core.Rig(name="arm", peers={"agv": "x"}, interlock=("agv",), interlock_zone_m=zone_m)
-        self.agv = Rig(name="agv", peers={"arm": "x"}, interlock=("arm",), **agv)
+        self.agv = Rig(kind, name="agv", peers={"arm": "x"}, interlock=("arm",), **agv)
         self.run(0.5)
 
     def run(self, seconds, each=lambda: None):
@@ -256,6 +302,54 @@ def test_a_vehicle_leaves_when_the_arm_is_clear_and_says_so_first():
     assert cell.agv.guard.beat().zone and cell.agv.guard.agv.feedback().task_id == ""  # told first
     cell.run(1.0)
     assert cell.agv.speed() > 0.2
+
+
+def test_the_arm_is_told_from_before_the_vehicle_leaves_until_it_rests():
+    cell = Cell(FAR_M).armed()
+    assert not cell.agv.guard.beat().zone
+    told = []
+    cell.agv.drive(1.0)
+    cell.run(0.08, lambda: told.append((bool(cell.agv.guard.beat().zone), cell.agv.guard.agv.feedback().task_id)))
+    assert told == [(True, "")] * 4
+    cell.run(1.0, lambda: told.append((bool(cell.agv.guard.beat().zone), cell.agv.guard.agv.feedback().task_id)))
+    assert cell.agv.speed() > 0.2 and all(zone for zone, _ in told)
+    cell.run(6.0)
+    assert cell.agv.speed() == 0.0 and cell.agv.guard.state.armed and not cell.agv.guard.beat().zone
+
+
+def test_a_velocity_begins_when_the_arm_has_been_told():
+    cell = Cell(FAR_M, kind=AgvKind.VELOCITY).armed()
+    cell.run(0.08, cell.agv.twist)
+    assert cell.agv.guard.beat().zone and cell.agv.speed() == 0.0 and "being told" in cell.agv.last(Verdict).detail
+    cell.run(1.0, cell.agv.twist)
+    assert cell.agv.speed() > 0.2
+
+
+def test_the_arm_is_told_of_a_vehicle_that_somebody_else_moves():
+    cell = Cell(FAR_M)
+    measured = cell.agv.guard.agv.feedback
+    cell.agv.guard.agv.feedback = lambda: replace(measured(), driving=True)
+    cell.run(0.1)
+    assert cell.agv.guard.beat().zone
+
+
+def test_an_arm_that_is_over_the_vehicle_by_the_time_it_would_leave_keeps_it():
+    cell = Cell(FAR_M).armed()
+    cell.agv.drive()
+    cell.arm.guard.zone = type(cell.arm.guard.zone)(OVER_M)
+    cell.run(1.0)
+    assert "interlock" in cell.agv.last(Verdict).detail and not cell.agv.last(Verdict).accepted
+    assert cell.agv.guard.agv.feedback().task_id == "" and cell.agv.guard.state.armed
+
+
+@pytest.mark.parametrize("pose", [None, (NAN, 0.0, 0.0), (49.0, 0.0, 0.0)])
+def test_near_the_arm_is_also_where_the_vehicle_does_not_know_its_place(pose):
+    cell = Cell(OVER_M, interlock_xy_m=(50.0, 0.0)).armed()
+    assert not cell.agv.state.interlock
+    measured = cell.agv.guard.agv.feedback
+    cell.agv.guard.agv.feedback = lambda: replace(measured(), pose_m_rad=pose)
+    cell.agv.drive()
+    assert "interlock" in cell.agv.last(Verdict).detail
 
 
 def test_a_hold_before_the_vehicle_left_keeps_it_where_it_is():
