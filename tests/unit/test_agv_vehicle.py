@@ -175,6 +175,75 @@ def test_a_repeated_instant_action_does_nothing():
     assert not rig.state().paused and rig.v.instant.repeated == 1
 
 
+def test_a_late_repetition_does_nothing_even_when_its_state_has_gone():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    cancel = instant(action("cancelOrder", "c"))
+    rig.v.on_instant_actions(cancel)
+    rig.until(lambda: not rig.v.book.active)
+    rig.v.on_order(order(STRAIGHT, order_id="next"))
+    assert "c" not in rig.state().actions
+    rig.v.on_instant_actions(cancel)
+    rig.until(lambda: rig.state().last_node_id == "n1")
+    assert rig.state().order_id == "next"
+
+
+def test_an_action_id_of_another_action_is_refused_by_name():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT, actions={1: [action("pick", "a")]}))
+    rig.v.on_instant_actions(instant(action("stateRequest", "s")))
+    for taken in ("a", "s"):
+        rig.v.on_instant_actions(instant(action("startPause", taken)))
+        assert not rig.v.safety.paused
+        assert rig.state().errors[-1].refers("actionId", taken) and "in use" in rig.state().errors[-1].text
+
+
+def test_a_refusal_is_reported_though_the_same_message_holds_a_good_action():
+    rig = Rig()
+    rig.v.on_instant_actions(instant(action("fly", "x"), action("stateRequest", "y")))
+    assert [e.kind for e in rig.state().errors] == ["instantActionError"]
+
+
+def test_a_flood_of_instant_actions_drops_no_stop_and_stays_bounded():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (5, -3)]))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 1.0)
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
+    rig.v.on_instant_actions(instant(*(action("stateRequest", f"s{k}") for k in range(500))))
+    assert rig.state().actions["c"].status == "RUNNING" and len(rig.v.instant.entries) <= 41
+    rig.until(lambda: rig.state().actions["c"].status == "FINISHED")
+    rig.v.on_order(order([rig.unit.plant.pose()[:2], (5, -3)], order_id="two"))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 1.0)
+    rig.v.on_instant_actions(instant(*(action("startPause", f"p{k}") for k in range(500))))
+    assert len(rig.v.instant.entries) <= 81 and rig.v.safety.paused
+    assert "under way" in rig.state().errors[-1].text
+
+
+def test_a_load_is_neither_taken_nor_given_on_the_move():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (5, -3)], actions={0: [action("pick", "a", "NONE")]}))
+    rig.until(lambda: rig.state().actions["a"].status == "FAILED")
+    assert rig.v.load_kg == 0.0 and not rig.v.at_rest and Kind.ACTION_FAILED in [e.kind for e in rig.v.errors]
+
+
+def test_it_does_not_creep_back_onto_what_stands_behind_it_while_docking():
+    rig = Rig(pose=(-0.66, 0.1, math.pi / 2))
+    rig.obstacles = [Obstacle(-0.66, 0.1 - rig.config.length_m / 2 - 0.2, 0.1)]  # 0.1 m behind: inside the margin
+    rig.v.on_order(order([(-0.66, 0.1)], actions={0: [action("finePositioning", "dock")]}))
+    rig.run(40.0)
+    assert rig.state().field_violation and math.dist(rig.unit.plant.pose()[:2], (-0.66, 0.1)) < 1e-3
+    rig.obstacles = []
+    rig.until(lambda: rig.state().actions["dock"].status == "FINISHED")
+
+
+def test_it_does_not_turn_bit_by_bit_onto_what_stands_beside_it():
+    rig = Rig()
+    rig.obstacles = [Obstacle(-5.0, 0.55, 0.1)]  # free straight ahead, not in the circle that it turns in
+    rig.v.on_order(order([(-5, 0), (-5, -3)]))
+    rig.run(60.0)
+    assert rig.state().field_violation and abs(rig.unit.plant.pose()[2]) < 0.02
+
+
 def test_init_position_sets_the_pose():
     rig = Rig()
     rig.unit.plant.put(-2.0, -3.0, 1.0)

@@ -92,6 +92,12 @@ class Entry:
             self.status, self.text = status, text
 
 
+def newest(entries: list[Entry], most: int) -> list[Entry]:
+    """At most so many, without the oldest of those that are over; what still waits or runs stays in any case."""
+    gone = {id(e) for e in [e for e in entries if e.over][: max(0, len(entries) - most)]}
+    return [e for e in entries if id(e) not in gone]
+
+
 class ActionQueue:
     """The order's actions: those announced, and of those the ones whose node or edge has been reached."""
 
@@ -113,9 +119,7 @@ class ActionQueue:
 
     def shorten(self, most: int) -> None:
         """An order that is continued for days: the oldest states that are over go, until `most` are left."""
-        surplus = len(self.entries) - most
-        gone = {id(e) for e in [e for e in self.entries if e.over][: max(0, surplus)]}
-        self.entries = [e for e in self.entries if id(e) not in gone]
+        self.entries = newest(self.entries, most)
 
     def reach(self, sequence_id: int) -> None:
         """The node or edge is reached: its actions may start."""

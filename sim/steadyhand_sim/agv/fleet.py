@@ -201,6 +201,7 @@ class Fleet:
             "load_kg": v.load_kg, "battery_percent": v.battery.percent, "last_node": v.book.last_node_id,
             "nodes_left": len(v.book.nodes), "base_left": v.book.base_left, "counters": dict(unit.counters),
             "ranges_refused": v.localisation.refused, "late_periods": self.late_periods,
+            "instant_repeated": v.instant.repeated, "messages_dropped": unit.link.dropped if unit.link else 0,
             "connected": unit.link is not None and unit.link.connected, "serial": unit.identity.serial_number,
         }  # fmt: skip
 

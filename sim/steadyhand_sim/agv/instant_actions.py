@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from steadyhand_sim.agv.actions import Entry, known
+from steadyhand_sim.agv.actions import Entry, known, newest
 from steadyhand_sim.agv.order import Action, Place, read_action
 from steadyhand_sim.agv.order_book import AUTOMATIC_MODES
 from steadyhand_sim.agv.refusals import Kind, Refusal
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from steadyhand_sim.agv.vehicle import Vehicle
 
 MAX_KEPT = 40  # a master that asks for the state again and again does not make it endless
+MAX_IDS = 256  # longer than a repeated message can be on its way
 ALWAYS = ("stateRequest", "factsheetRequest")  # also where no master is in control
 
 
@@ -25,29 +26,42 @@ class InstantActions:
         self.entries: list[Entry] = []
         self.refusals: list[Refusal] = []
         self.repeated = 0
+        self._taken: dict[str, Action] = {}  # by id, also when their states have gone: nothing is done twice
 
     def take(self, message: Mapping[str, Any]) -> None:
         """A message of the topic `instantActions`, valid by its schema."""
-        for entry in message["actions"]:
-            action = read_action(entry)
-            if any(e.action.action_id == action.action_id for e in (*self.entries, *self._v.book.queue.entries)):
-                self.repeated += 1  # an action id is used once; a repeated message changes nothing
-                continue
-            self._begin(action)
-        self.entries = self.entries[-MAX_KEPT:]
+        former, self.refusals = self.refusals, []
+        done = [self._begin(read_action(entry)) for entry in message["actions"]]
+        if not any(done):
+            self.refusals = [*former, *self.refusals][-10:]
+        self.entries = newest(self.entries, MAX_KEPT)
 
-    def _begin(self, action: Action) -> None:
+    def _begin(self, action: Action) -> bool:
+        """Whether it could be begun."""
+        former = self._taken.get(action.action_id)
+        if former == action:
+            self.repeated += 1  # the same message again changes nothing
+            return False
+        if former is not None or any(e.action.action_id == action.action_id for e in self._v.book.queue.entries):
+            text = f"actionId {action.action_id!r} is in use; give {action.action_type} one of its own"
+            self._report(action, Kind.INSTANT_ACTION, text)
+            return False
+        self._taken[action.action_id] = action
+        if len(self._taken) > MAX_IDS:
+            del self._taken[next(iter(self._taken))]
         entry = Entry(action, "INSTANT", "RUNNING")
         self.entries.append(entry)
         mode = self._v.safety.mode
         why = known(action, "INSTANT")
         if not why and mode not in AUTOMATIC_MODES and action.action_type not in ALWAYS:
             why = f"operatingMode {mode} takes no {action.action_type}"
+        if sum(not e.over for e in self.entries) > MAX_KEPT:
+            why = f"{MAX_KEPT} instant actions are under way; wait for their end"
         if why:
             self._refuse(entry, Kind.INSTANT_ACTION, why)
-            return
-        self.refusals = []
+            return False
         self.step_one(entry, first=True)
+        return True
 
     def step(self) -> None:
         """Those that wait for rest or for the end of others."""
@@ -65,7 +79,10 @@ class InstantActions:
 
     def _refuse(self, entry: Entry, kind: Kind, why: str) -> None:
         entry.end("FAILED", why)
-        references = (("topic", "instantActions"), ("actionId", entry.action.action_id))
+        self._report(entry.action, kind, why)
+
+    def _report(self, action: Action, kind: Kind, why: str) -> None:
+        references = (("topic", "instantActions"), ("actionId", action.action_id))
         self.refusals = [*self.refusals, Refusal(kind, why, references)][-10:]
 
     # -- one method for each action type -----------------------------------------------------------------------------

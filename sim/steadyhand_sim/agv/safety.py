@@ -41,7 +41,8 @@ class Safety:
         self.mode = "AUTOMATIC"
         self.field_violation = False
         self._clear_since_s: float | None = None
-        self._reach_m = 0.0  # of the field when it was violated: it does not shrink with the speed until it is clear
+        # Of the field when it was violated: neither shrinks with the speed nor ends with the turn until it is clear.
+        self._reach_m, self._turning = 0.0, False
 
     def press(self) -> None:
         """The emergency stop button. Latches; what was driven waits for the master's word afterwards."""
@@ -63,6 +64,7 @@ class Safety:
         """The scanner's protective field in the direction of travel, as long as braking from this speed takes."""
         reach = self._c.length_m / 2 + self._c.field_m(speed_m_s)
         reach = self._reach_m = max(reach, self._reach_m) if self.field_violation else reach
+        turning = self._turning = turning or (self.field_violation and self._turning)
         half = self._c.width_m / 2 + 0.05
         ahead = -1.0 if speed_m_s < 0 else 1.0
         c, s = math.cos(pose[2]), math.sin(pose[2])

@@ -176,10 +176,11 @@ class Vehicle:
 
     def _field_speed(self) -> float:
         """Signed speed that the field is for: before it starts backwards, it looks back."""
-        legs = self.book.legs()
-        if self.follower.speed_m_s == 0.0 and legs and legs[0].edge.backwards:
-            return -1e-6
-        return self.follower.speed_m_s
+        if self.follower.speed_m_s != 0.0:
+            return self.follower.speed_m_s
+        legs, dock = self.book.legs(), self.dock_place() if self._docking() else None
+        back = _offset(dock, self.localisation.pose())[0] < 0.0 if dock else legs and legs[0].edge.backwards
+        return -1e-6 if back else 0.0
 
     def _top_m_s(self) -> float:
         return SEMIAUTOMATIC_M_S if self.safety.mode == "SEMIAUTOMATIC" else self.config.max_speed_m_s
@@ -192,7 +193,7 @@ class Vehicle:
             self._end_order()
         elif self.safety.hold or self.safety.mode not in AUTOMATIC_MODES or self._must_stand():
             self.follower.stop(self.load_kg)
-        elif docking := next((e for e in self.book.queue.under_way if e.action.action_type == "finePositioning"), None):
+        elif docking := self._docking():
             self._dock(docking)
         elif self.book.queue.driving_allowed and (legs := self.book.legs()):
             self._along(legs)
@@ -292,7 +293,9 @@ class Vehicle:
 
     def _due(self, entry: Entry) -> None:
         kind, p = entry.action.action_type, entry.action.parameters
-        if kind == "pick":
+        if kind in ("pick", "drop") and not self.at_rest:  # it brakes for the load that it has
+            self._fail(entry, f"{kind}: the vehicle moves; give blockingType SOFT or HARD")
+        elif kind == "pick":
             if self.load_kg > 0.0:
                 self._fail(entry, "pick: there is a load aboard")
             else:
@@ -323,16 +326,16 @@ class Vehicle:
         docks = (self.site.find(name) for name in self.site.docks)
         return next((d for d in docks if math.hypot(d.x_m - x, d.y_m - y) < DOCK_VIEW_M), None)
 
+    def _docking(self) -> Entry | None:
+        return next((e for e in self.book.queue.under_way if e.action.action_type == "finePositioning"), None)
+
     def _dock(self, entry: Entry) -> None:
         """Fine positioning: heading, then the way along it; what is off to the side cannot be driven out here."""
         dock, pose = self.dock_place(), self.localisation.pose()
         if dock is None or entry.elapsed_s > DOCKING_LIMIT_S:
             self._fail(entry, "finePositioning: no dock in view" if dock is None else "finePositioning: took too long")
             return
-        c, s = math.cos(dock.theta_rad), math.sin(dock.theta_rad)
-        dx, dy = dock.x_m - pose[0], dock.y_m - pose[1]
-        along, across = c * dx + s * dy, -s * dx + c * dy
-        turn = math.remainder(dock.theta_rad - pose[2], math.tau)
+        along, across, turn = _offset(dock, pose)
         if abs(across) > self.config.dock_m and self.at_rest:
             self._fail(entry, f"finePositioning: {abs(across) * 1000:.0f} mm beside the dock, allowed "
                               f"{self.config.dock_m * 1000:.0f} mm; approach it again")  # fmt: skip
@@ -345,3 +348,9 @@ class Vehicle:
             if self.at_rest:
                 entry.end("FINISHED", f"{along * 1000:.0f} mm along, {across * 1000:.0f} mm across, {turn:.3f} rad")
 
+
+def _offset(dock: Place, pose: tuple[float, float, float]) -> tuple[float, float, float]:
+    """The dock seen from a pose: way along its heading, to its left, and turn."""
+    c, s = math.cos(dock.theta_rad), math.sin(dock.theta_rad)
+    dx, dy = dock.x_m - pose[0], dock.y_m - pose[1]
+    return c * dx + s * dy, -s * dx + c * dy, math.remainder(dock.theta_rad - pose[2], math.tau)
