@@ -194,6 +194,32 @@ def test_over_tls_a_known_server_takes_the_report_and_others_are_named_and_told_
         assert re.search(said, hook.last_error) and len(server.bodies) == taken
 
 
+def test_a_server_that_is_slow_to_connect_to_and_to_shake_hands_is_not_waited_for_beyond_the_limit(
+    opened, tmp_path, monkeypatch
+):
+    authority, begun = Authority(tmp_path), []
+    context = server_context(TlsConfig(cert_file=(files := authority.issue("slow"))[0], key_file=files[1]))
+    connect = socket.create_connection
+
+    def slow(*given, **named):
+        begun.append(time.monotonic())
+        time.sleep(0.3)  # of 0.5 s; so the limit is reached in the middle of the handshake
+        return connect(*given, **named)
+
+    def shake_hands_and_drip(plain):
+        time.sleep(0.35)
+        with context.wrap_socket(plain, server_side=True) as secure:
+            drip(secure)
+
+    server = opened(RawServer(shake_hands_and_drip))
+    monkeypatch.setattr(socket, "create_connection", slow)
+    url = server.url.replace("http:", "https:")
+    hook = opened(Webhook(WebhookConfig(url, authority.ca_file, timeout_s=0.5, attempts=2, backoff_s=0.01)))
+    hook.put({})
+    until(lambda: hook.counters["given_up"] == 1)
+    assert hook.counters["failed"] == 2 and "0.5 s" in hook.last_error and len(begun) == 2
+
+
 @pytest.mark.parametrize("url", [
     "ftp://x/", "http://", "x", "http://a b/", "http://x:99999/", "http://x\r\nHost: y/", "file:///etc/passwd",
 ])

@@ -119,6 +119,9 @@ class Webhook:
         deadline.daemon = True
         deadline.start()
         try:
+            connection.connect()
+            if late.is_set():  # in the middle of a TLS handshake there was nothing to cut
+                raise TimeoutError(f"no connection within {limit_s} s")
             connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "steadyhand"})
             status = connection.getresponse().status
             return None if late.is_set() else status  # cut off in the middle of an answer: none
