@@ -289,11 +289,13 @@ class ShellTarget:
             verdict = self.shells.verdicts.popleft()
             if verdict.trace_id == "proof":
                 self.proof = verdict
-            elif verdict.trace_id.startswith("h") and self.awaited.pop(verdict.trace_id.split(" ")[0], None):
-                self.outcome["refused by verdict"] += not verdict.accepted
-                self.outcome[f"refused {verdict.reason}"] += not verdict.accepted
-                if verdict.accepted:
+            elif verdict.trace_id.startswith("h"):
+                awaited = self.awaited.pop(verdict.trace_id.split(" ")[0], None)
+                if verdict.accepted:  # however late it is said
                     self.fail("motions", f"accepted: {verdict.trace_id[:40]}")
+                elif awaited:
+                    self.outcome["refused by verdict"] += 1
+                    self.outcome[f"refused {verdict.reason}"] += 1
         for sink, (sent_s, future) in list(self.answers.items()):
             if future.done():
                 del self.answers[sink]
@@ -315,7 +317,7 @@ class ShellTarget:
             self.fail("motions", f"{sink}: a transition that an active node does not have was accepted")
 
     def drain(self) -> None:
-        """Wait for what is owed, and for the nodes to have worked off their queues: two diagnostics without news."""
+        """Wait for what is owed."""
         self.until(lambda: not self.awaited and not self.answers, PATIENCE_S, "verdicts and answers")
 
     # -- judging ------------------------------------------------------------------------------------------------------
@@ -343,8 +345,7 @@ class ShellTarget:
         if not self.watcher.state.mode.startswith("ARMED"):
             cause = (self.watcher.state.causes or ["?"])[0]
             self.outcome[f"disarmed: {cause}"[:60]] += 1
-            explained = cause.startswith(("stop_requested", "input:agent", "input"))
-            if not explained:
+            if not cause.startswith(("stop_requested", "input")):
                 self.keep(f"disarmed: {cause}")
             self._settle_stops()
             self.arm(self.mode)
@@ -443,7 +444,8 @@ class ShellTarget:
             for name, value in counters.items():
                 if not name.startswith("guard.") or name.startswith(("guard.malformed", "guard.refused:")):
                     self.outcome[f"{node} {name}"] += int(value)
-        self.outcome["messages"] -= self.outcome["lost"]
+        for what in ("messages", "mutations"):  # as if none of the lost ones had been anything else
+            self.outcome[what] -= self.outcome["lost"]
         self.outcome["violations"] += len(self.watcher.monitor.violations)
         for log in (self.folder / "log").glob("*.log"):
             self.outcome[f"tracebacks {log.stem}"] += log.read_text(errors="replace").count("Traceback")

@@ -1,4 +1,7 @@
 """Hostile messages, requests and goals for the running ROS shell over DDS, its guard armed: a small run of `fuzz`."""
+from collections import deque
+from types import SimpleNamespace
+
 import pytest
 
 pytestmark = [pytest.mark.ros, pytest.mark.process]
@@ -21,3 +24,16 @@ def test_nothing_crashes_and_nothing_moves(tmp_path, monkeypatch):
     reasons = {"foreign_token", "not_finite", "position", "malformed"}
     assert all(outcome[f"refused {reason}"] for reason in reasons), dict(outcome)
     assert not any(n for name, n in outcome.items() if name.startswith("tracebacks")), dict(outcome)
+
+
+def test_a_hostile_command_that_is_accepted_counts_however_late_its_verdict_comes(monkeypatch):
+    from benchmarks._fuzz_guard import Outcome
+    from benchmarks._fuzz_ros import ShellTarget
+
+    said = [SimpleNamespace(trace_id=f"h{k} ", accepted=k > 1, reason="") for k in range(4)]  # h2: in time, h3: too late
+    target = ShellTarget.__new__(ShellTarget)
+    target.outcome, target.shells, target.answers = Outcome(), SimpleNamespace(verdicts=deque(said)), {}
+    target.awaited = {f"h{k}": (0.0, "joint_chunk") for k in range(3)}
+    monkeypatch.setattr(target, "keep", lambda *_: None)
+    target.take_answers()
+    assert target.outcome["motions"] == 2 and target.outcome["refused by verdict"] == 2 and not target.awaited
