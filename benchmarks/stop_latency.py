@@ -13,6 +13,8 @@ import argparse
 import contextlib
 import multiprocessing
 import os
+import signal
+import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -21,7 +23,7 @@ import numpy as np
 
 from benchmarks import _kept, common
 from steadyhand.errors import SteadyhandError
-from steadyhand.slot import current_slot
+from steadyhand.slot import MAX_SLOT, current_slot
 
 MANY = ("topic", "stop_channel")
 DEATHS = ("guard_killed", "guard_frozen", "shell_killed", "shell_frozen")
@@ -34,7 +36,7 @@ TIMES = (
 )  # fmt: skip
 STOPS_A_RIG = 150  # then new processes: lengths of a run do not add up in one place
 FAILURES_A_CONDITION = 20
-RIG_LIMIT_S = 3600.0
+RIG_LIMIT_S, RIG_END_S = 3600.0, 60.0  # of a rig's share; to end its processes when it takes longer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,14 +59,22 @@ def run(args: argparse.Namespace) -> None:
     unknown = set(conditions) - set(CONDITIONS)
     if unknown:
         raise SystemExit(f"{', '.join(unknown)}: known are {', '.join(CONDITIONS)}")
+    if not 1 <= args.rigs <= MAX_SLOT + 1 - current_slot().index:
+        raise SystemExit(f"--rigs {args.rigs}: give 1 to {MAX_SLOT + 1 - current_slot().index}, one slot each from ours on")
     if not args.report:
         with common.alone():
             for condition in conditions:
                 _run_condition(condition, args, log)
     records = _kept.read(log)
-    load_text = f"quiet; loaded: {os.cpu_count()} busy processes; flood: 10000 packets/s into the command socket"
-    path = common.write("stop_latency", len(records), load_text, "SCHED_FIFO; others by condition", metrics(records))
+    path = common.write("stop_latency", len(records), load(records), "SCHED_FIFO; others by condition", metrics(records))
     print(path.read_text())
+
+
+def load(records: list[dict]) -> str:
+    """What else ran meanwhile, in words: other rigs too, where there were any."""
+    others = max((r.get("rigs", 1) for r in records), default=1) - 1
+    quiet = f"quiet but for up to {others} other rigs, in every condition" if others else "quiet"
+    return f"{quiet}; loaded: {os.cpu_count()} busy processes; flood: 10000 packets/s into the command socket"
 
 
 def left(records: list[dict], condition: str, sources: list[str], n: int, n_others: int) -> list[str]:
@@ -98,9 +108,11 @@ def _run_condition(condition: str, args: argparse.Namespace, log: Path) -> None:
             rig.start()
         for rig in rigs:
             rig.join(RIG_LIMIT_S)
-            if rig.is_alive():
-                rig.kill()
-                rig.join(10.0)
+            for end in (rig.terminate, rig.kill):  # killed at once, it would leave its processes behind
+                if rig.is_alive():
+                    print(f"{condition}: a rig takes more than {RIG_LIMIT_S:.0f} s, it is ended", flush=True)
+                    end()
+                    rig.join(RIG_END_S)
         failures += sum(bool(rig.exitcode) for rig in rigs)
 
 
@@ -108,6 +120,7 @@ def _rig(slot: int, condition: str, sources: list[str], seed: int, log: Path, ri
     """A process of its own: one rig in its slot, its share of the stops. Exit code 1 after a failure."""
     os.environ["STEADYHAND_SLOT"] = str(slot)
     os.environ.update(current_slot().environment())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{condition}: told to end"))  # in order, with all its processes
     from steadyhand_cli.injection.stops import StopRig
 
     sched, _, load_name = condition.partition("_")

@@ -1,12 +1,15 @@
 """What one stop costs, from records whose answer is known; and the commander's way-points."""
 import math
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks import stop_latency
 from steadyhand import cell
-from steadyhand_cli.injection import commander, stops
+from steadyhand_cli.injection import children, commander, stops
 from steadyhand_cli.injection.observer import RECORD
 
 DT_S = 0.008
@@ -79,6 +82,69 @@ def test_stops_that_are_there_are_not_made_again_and_sources_take_turns():
     ]  # fmt: skip
     assert stop_latency.left(done, "fifo_quiet", ["topic", "service"], 3, 2) == ["topic", "service", "topic", "service"]
     assert stop_latency.left(done, "fifo_quiet", ["topic"], 1, 1) == []
+
+
+def test_other_rigs_are_told_of_as_load():
+    assert stop_latency.load([{"source": "topic"}]).startswith("quiet;")
+    assert stop_latency.load([{"source": "topic"}, {"source": "topic", "rigs": 3}]).startswith("quiet but for up to 2 o")
+
+
+@pytest.mark.parametrize("rigs", [0, -1, 42])
+def test_rigs_without_a_slot_are_refused_before_anything_runs(rigs, monkeypatch, tmp_path):
+    monkeypatch.setenv("STEADYHAND_OUT", str(tmp_path))
+    options = SimpleNamespace(fresh=False, report=False, conditions="fifo_quiet", rigs=rigs)
+    with pytest.raises(SystemExit, match=f"--rigs {rigs}: give 1 to "):
+        stop_latency.run(options)
+
+
+RIG_THAT_HANGS = """
+import time
+from pathlib import Path
+from benchmarks import stop_latency
+from steadyhand_cli.injection import stops
+
+class Rig:
+    def __init__(self, *_): pass
+    def __enter__(self): return self
+    def __exit__(self, *_): print("its processes are ended", flush=True)
+    def fire(self, source): print("hangs", flush=True); time.sleep(60)
+
+stops.StopRig = Rig
+stop_latency._rig(0, "fifo_quiet", ["topic"], 1, Path("none/log"), 1)
+"""
+
+
+def test_a_rig_that_is_told_to_end_ends_its_processes():
+    with subprocess.Popen(
+        [sys.executable, "-c", RIG_THAT_HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=children.environment(),
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "hangs\n"
+        process.terminate()
+        said, error = process.communicate(timeout=20)
+    assert said == "its processes are ended\n" and "told to end" in error and process.returncode == 1
+
+
+def test_an_operators_link_comes_after_each_arming_so_that_none_meets_its_silence(monkeypatch):
+    said = []
+
+    class Link:
+        def __init__(self, *_, **__):
+            pass
+
+        def connect(self):
+            said.append("link")
+
+        def close(self):
+            said.append("no link")
+
+    monkeypatch.setattr(stops, "GuardClient", Link)
+    rig = stops.StopRig.__new__(stops.StopRig)
+    rig.graph, rig._link = SimpleNamespace(arm=lambda: said.append("arm")), None
+    rig._arm("operator_link")
+    rig._arm("operator_link")
+    rig._arm("topic")
+    assert said == ["arm", "link", "no link", "arm", "link", "no link", "arm"]
 
 
 def test_the_figures_asked_for_come_from_the_right_stops():

@@ -109,7 +109,7 @@ class StopRig:
     def fire(self, source: str) -> dict:
         """Arm, move steadily, stop by `source` at a random moment of the cycle, measure, make everything well again."""
         self._make_well(source)
-        self._move()
+        self._move(source)
         time.sleep(float(self._rng.uniform(0.0, 2 * ur5.SERVO_PERIOD_CB3_S)))
         act = self._act(source)
         with urgent():
@@ -131,12 +131,17 @@ class StopRig:
             graph.until(lambda: self._topic.get_subscription_count() > 0, 10.0, "a subscriber of operator_stop")
         if source == "service":
             graph.until(self._service.service_is_ready, 10.0, "the service stop")
-        graph.arm()
+        self._arm(source)
+
+    def _arm(self, source: str) -> None:
+        """A link that is there already falls silent meanwhile, which forbids arming: it comes after."""
+        self._let_go()
+        self.graph.arm()
         if source == "operator_link":
             self._link = GuardClient("link-bench", states=False)
             self._link.connect()
 
-    def _move(self) -> None:
+    def _move(self, source: str) -> None:
         """Until the commanded speed has been steady for long enough.
 
         The way is about two seconds long. On a busy machine this process may look up too late and find the arm at its
@@ -147,7 +152,7 @@ class StopRig:
             if self._until(self._steadily(), 5.0, "steady motion") == "steady":
                 return
             operator.stop("bench: once more")
-            self.graph.arm()
+            self._arm(source)
         raise RobotError(f"saw no steady motion on {WAYS} ways: is the machine overloaded?")
 
     def _steadily(self) -> Callable[[], str]:
