@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 from steadyhand.errors import ProtocolError
 
 MAX_INT = 2**63 - 1
+MAX_EXACT = 2**53  # whole floats up to here are exact
 SHOWN = 60  # characters of a foreign value that are repeated in an error
 
 
@@ -29,11 +31,12 @@ def loads(payload: bytes, what: str, max_bytes: int) -> dict[str, Any]:
     def refuse_constant(name: str) -> None:
         raise ProtocolError(f"{what}: {name} is no JSON number")
 
-    def number(text: str) -> float:
+    def number(text: str) -> float | int:
         value = float(text)
         if not math.isfinite(value):
             raise ProtocolError(f"{what}: number {shown(text)} is too great")
-        return value
+        whole = value.is_integer() and abs(value) <= MAX_EXACT
+        return int(value) if whole else value  # 1.0 is an integer for JSON Schema: who reads one counts with it
 
     def whole(text: str) -> int:
         if len(text) > 20 or abs(int(text)) > MAX_INT:
@@ -43,8 +46,7 @@ def loads(payload: bytes, what: str, max_bytes: int) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
+            twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
             raise ProtocolError(f"{what}: key {shown(twice)} twice in one object")
         return found
 

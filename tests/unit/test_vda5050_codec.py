@@ -1,12 +1,13 @@
 """The codec takes what the official schemas allow and refuses the rest by field and value."""
 import json
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steadyhand.errors import ConfigError, ProtocolError
-from steadyhand.vda5050 import codec, dialect
+from steadyhand.vda5050 import codec, dialect, strict_json
 from steadyhand.vda5050.freshness import Freshness
 from steadyhand.vda5050.header import HeaderIds, Identity, parse_timestamp, timestamp
 from tests.unit import vda5050_messages as messages
@@ -60,6 +61,25 @@ def test_what_breaks_the_schema_is_refused_by_field_and_value(changes, match):
     assert len(str(caught.value)) < 400
     with pytest.raises(ProtocolError, match=match):
         codec.encode("state", messages.state(**changes), "2.1.0")
+
+
+def test_a_whole_number_with_a_point_is_an_integer_as_json_schema_has_it():
+    payload = json.dumps(messages.state(headerId=3.0, lastNodeSequenceId=2e0, orderUpdateId=1e15)).encode()
+    state = codec.decode("state", payload, "2.1.0")
+    assert [repr(state[n]) for n in ("headerId", "lastNodeSequenceId", "orderUpdateId")] == ["3", "2", str(10**15)]
+    assert repr(strict_json.loads(b'{"x": 1e300, "y": 0.5}', "m", 99)) == "{'x': 1e+300, 'y': 0.5}"
+
+
+def test_naming_a_key_that_stands_twice_takes_no_time_that_grows_with_the_square():
+    payload = ("{" + "".join(f'"{i:x}":"",' for i in range(15_000)) + '"3a97":""}').encode()  # the last one, 3a97, twice
+    calls = []
+    sys.setprofile(lambda _frame, event, _arg: calls.append(event) if event == "c_call" else None)
+    try:
+        with pytest.raises(ProtocolError, match="key '3a97' twice"):
+            strict_json.loads(payload, "state", codec.MAX_BYTES)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 1000  # one look through all keys for each would be 15,000
 
 
 def test_not_a_number_is_not_sent():
