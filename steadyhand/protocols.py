@@ -97,6 +97,22 @@ class OperatorActs(Protocol):
         """How the act begun last has ended, once; None before."""
 
 
+@runtime_checkable
+class QueuedGripper(Protocol):
+    """What a robot offers beside `Robot` whose gripper commands wait in a queue before they are written."""
+
+    def drop_gripper_queue(self) -> None:
+        """Forget what is not written yet: a stop empties everything. Writes nothing to the gripper (I12)."""
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """What a robot offers beside `Robot` that counts more than the guard sees."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Name -> count."""
+
+
 class Robot(Protocol):
     """An arm behind its controller.
 

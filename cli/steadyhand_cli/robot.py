@@ -10,20 +10,21 @@ import sys
 
 from steadyhand.errors import RobotError
 from steadyhand_firmware_bridge import operator
-from steadyhand_firmware_bridge.operator_acts import ACTS
+from steadyhand_firmware_bridge.operator_acts import ACTS, GRIPPER_ACT
 
 # what a person has to have looked at before saying yes
 QUESTIONS = {
     "power-on": "power on the arm",
     "brake-release": "release the brakes (the joints move a little)",
     "unlock": "unlock the protective stop (its cause has been seen and removed)",
+    GRIPPER_ACT: "activate the gripper (its fingers open and close fully: what they hold falls)",
     "power-off": "power off the arm",
     "restart-safety": "restart the safety system (its cause has been seen and removed; the arm will be powered off)",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("act", choices=sorted(ACTS))
+    parser.add_argument("act", choices=sorted(QUESTIONS))
     parser.add_argument("--yes", action="store_true", help="the operator's word, given in advance: do not ask")
 
 

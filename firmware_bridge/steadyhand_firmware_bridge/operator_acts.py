@@ -23,6 +23,7 @@ ACTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("stop", "Stopped"), ("close safety popup", "closing safety popup"), ("restart safety", "Restarting safety"),
     ),
 }  # fmt: skip
+GRIPPER_ACT = "gripper-activate"  # not the dashboard's: of a gripper with a controller of its own
 TIMEOUT_S = 5.0
 # the controller says "Failed to execute: stop" when there was nothing to stop
 _HARMLESS = {"stop": ("Failed to execute: stop",)}

@@ -18,7 +18,8 @@ from steadyhand.errors import ProtocolError, RobotError
 from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
-from steadyhand_firmware_bridge.operator_acts import OperatorDashboard
+from steadyhand_firmware_bridge.operator_acts import GRIPPER_ACT, OperatorDashboard
+from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
 from steadyhand_firmware_bridge.urscript import next_heartbeat
 
@@ -65,12 +66,12 @@ class Ur5Robot:
     name = "ur5"
     joint_names = ur5.JOINT_NAMES
 
-    def __init__(self, config: Ur5Config):
-        self.config = config
+    def __init__(self, config: Ur5Config, gripper: RobotiqGripper | None = None):
+        """`gripper` in place of the one on the controller's outputs; those are then never claimed."""
+        self.config, self.gripper = config, gripper
         self.period_s = 1.0 / config.frequency_hz
-        self.rtde = RtdeClient(
-            RtdeConfig(config.host, OUTPUTS, {"setpoint": SETPOINT, "gripper": GRIPPER}, config.frequency_hz)
-        )
+        inputs = {"setpoint": SETPOINT} | ({} if gripper is not None else {"gripper": GRIPPER})
+        self.rtde = RtdeClient(RtdeConfig(config.host, OUTPUTS, inputs, config.frequency_hz))
         self.dashboard = DashboardClient(config.host)
         self.watch = DashboardClient(config.host)  # of its own, so that no question delays a stop
         self.acts = OperatorDashboard(config.host)
@@ -89,23 +90,27 @@ class Ur5Robot:
         self._stop_until_s = self._stop_retry_s = 0.0  # a stop that was not answered is asked for again, for a while
         self._e_series = False
         self._local = False
-        self._remote_asked_s = 0.0
+        self._remote_asked_s = self._now_s = 0.0
 
     # --- connection ---
 
     def open(self, now_s: float) -> None:
         """Begin to connect; see `Robot.open`."""
         self.rtde.start(now_s)
+        if self.gripper is not None:
+            self.gripper.start()
 
     def service(self, now_s: float) -> None:
         """Advance connections, dashboard, upload and arming."""
+        self._now_s = now_s
         if self.rtde.fileno() < 0:
             self._reconnect(now_s)
         sample = self.rtde.poll(now_s)
         if sample is not None:
             self._back_off_s = self.config.back_off_s
             try:
-                self._feedback = _feedback(sample)
+                widths = self.gripper.widths_m(now_s) if self.gripper is not None else None
+                self._feedback = _feedback(sample, widths)
             except (KeyError, ValueError, TypeError):
                 self.rtde.close("feedback of unexpected content")
         for reply in self.dashboard.poll(now_s):  # also when idle: it notices that the other end has closed
@@ -114,6 +119,9 @@ class Ur5Robot:
             self._ask_stop(now_s)
         self._watch_control(now_s)
         self._act_result = self.acts.poll(now_s) or self._act_result
+        if self.gripper is not None:
+            self.gripper.poll()
+            self._act_result = self.gripper.activation(now_s) or self._act_result
         if self._arming.phase is ArmingPhase.UNDER_WAY:
             self._advance_arming(now_s)
 
@@ -139,7 +147,7 @@ class Ur5Robot:
 
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload)
+        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload, self.gripper)
         return [s for s in sockets if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
@@ -147,12 +155,17 @@ class Ur5Robot:
         return self._feedback
 
     def troubles(self) -> Mapping[str, str]:
-        """`robot_unreachable` while there is no RTDE session, `robot_local` while the pendant has taken control."""
+        """`robot_unreachable` while there is no RTDE session, `robot_local` while the pendant has taken control;
+        `gripper` while one with a controller of its own cannot be relied on."""
+        wrong: dict[str, str] = {}
+        gripper = self.gripper.trouble(self._now_s) if self.gripper is not None else ""
+        if gripper:
+            wrong["gripper"] = gripper
         if self.rtde.running:
-            return {"robot_local": "the pendant is in local control: switch it to remote"} if self._local else {}
+            return wrong | ({"robot_local": "the pendant is in local control: switch it to remote"} if self._local else {})
         why = self.rtde.reason or f"connecting ({self.rtde.phase.value})"
         at = f"{self.config.host}:{self.rtde.config.port}"
-        return {"robot_unreachable": f"RTDE {at}: {why}; check robot_ip and cable"}
+        return wrong | {"robot_unreachable": f"RTDE {at}: {why}; check robot_ip and cable"}
 
     # --- arming ---
 
@@ -240,8 +253,13 @@ class Ur5Robot:
     # --- acts of an operator ---
 
     def begin_act(self, act: str, now_s: float) -> None:
-        """See `OperatorActs.begin_act`; the acts are `operator_acts.ACTS`."""
+        """See `OperatorActs.begin_act`; the acts are `operator_acts.ACTS`, and a gripper's activation."""
         self._act_result = None
+        if act == GRIPPER_ACT:
+            if self.gripper is None:
+                raise RobotError(f"{act}: this gripper is driven by the controller's outputs and has none")
+            self.gripper.begin_activation(now_s)
+            return
         self.acts.begin(act, now_s)
 
     def act_result(self) -> ActResult | None:
@@ -278,11 +296,24 @@ class Ur5Robot:
                 self._on_reply(reply)
 
     def command_gripper(self, width_m: float) -> bool:
-        """Set the two outputs of the opening nearest to `width_m`: closed, pre-grasp, open."""
+        """Set the two outputs of the opening nearest to `width_m`: closed, pre-grasp, open; or queue it for a Robotiq."""
+        if self.gripper is not None:
+            return self.gripper.command(width_m, self._now_s)
         return self.rtde.send("gripper", [GRIPPER_MASK, gripper_outputs(width_m)])
+
+    def drop_gripper_queue(self) -> None:
+        """See `QueuedGripper`."""
+        if self.gripper is not None:
+            self.gripper.drop()
+
+    def counters(self) -> Mapping[str, int]:
+        """See `Counting`."""
+        return self.gripper.counters() if self.gripper is not None else {}
 
     def close(self) -> None:
         """Let go; writes nothing."""
+        if self.gripper is not None:
+            self.gripper.close()
         self._end_upload()
         self.dashboard.close()
         self.watch.close()
@@ -330,9 +361,12 @@ class _Upload:
         self._sock.close()
 
 
-def _feedback(sample: RtdeSample) -> Feedback:
+def _feedback(sample: RtdeSample, widths_m: tuple[float, float] | None = None) -> Feedback:
+    """`widths_m` measured and commanded, of a gripper that is not at the controller's terminals."""
     v = sample.values
-    outputs = int(v["actual_digital_output_bits"]) & GRIPPER_MASK
+    if widths_m is None:
+        outputs = int(v["actual_digital_output_bits"]) & GRIPPER_MASK
+        widths_m = float(v["standard_analog_input0"]) * WIDTH_PER_VOLT_M, gripper_opening(outputs)
     return Feedback(
         stamp_s=sample.received_s,
         controller_stamp_s=float(v["timestamp"]),
@@ -347,8 +381,8 @@ def _feedback(sample: RtdeSample) -> Feedback:
         program_token=int(v["output_int_register_26"]),
         echoed_seq=int(v["output_int_register_25"]),
         missed_cycles=int(v["output_int_register_27"]),
-        gripper_width_m=float(v["standard_analog_input0"]) * WIDTH_PER_VOLT_M,
-        gripper_commanded_m=gripper_opening(outputs),
+        gripper_width_m=widths_m[0],
+        gripper_commanded_m=widths_m[1],
         freedrive=bool(int(v["robot_status_bits"]) & TEACH_PRESSED),
     )
 

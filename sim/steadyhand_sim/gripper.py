@@ -24,8 +24,11 @@ class Gripper:
         bullet.changeConstraint(gear, gearRatio=-1, erp=0.5, maxForce=1000)
         self.command("open")
 
-    def command(self, command: str | float) -> None:
-        """A width (m, 0 to cell.GRIPPER_OPEN_M) or one of NAMED_WIDTHS_M; raises ConfigError otherwise."""
+    def command(self, command: str | float, speed_m_s: float = 2 * FINGER_SPEED_M_S, force_n: float = 0.0) -> None:
+        """A width (m, 0 to cell.GRIPPER_OPEN_M) or one of NAMED_WIDTHS_M; raises ConfigError otherwise.
+
+        `speed_m_s` is that of the opening, `force_n` 0 means the force it was loaded with.
+        """
         width = NAMED_WIDTHS_M.get(command) if isinstance(command, str) else float(command)
         if width is None or not math.isfinite(width) or not 0.0 <= width <= cell.GRIPPER_OPEN_M:
             raise ConfigError(
@@ -34,8 +37,8 @@ class Gripper:
         self.commanded_m = width
         for joint in self.joints:
             self._p.setJointMotorControl2(
-                self._robot, joint, self._p.POSITION_CONTROL, targetPosition=width / 2, force=self._force_n,
-                maxVelocity=FINGER_SPEED_M_S,
+                self._robot, joint, self._p.POSITION_CONTROL, targetPosition=width / 2, force=force_n or self._force_n,
+                maxVelocity=speed_m_s / 2,
             )
 
     def width_m(self) -> float:

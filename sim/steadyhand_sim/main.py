@@ -26,7 +26,7 @@ from steadyhand_sim.plant import CellPlant
 from steadyhand_sim.scene_stream import SceneServer
 from steadyhand_sim.simulated_cell import SimulatedCell
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
-from steadyhand_sim.ur_controller.realtime import ControllerServer
+from steadyhand_sim.ur_controller.realtime import GRIPPERS, ControllerServer
 from steadyhand_sim.world import World, WorldConfig
 
 SCENE_HZ = 62.5
@@ -36,8 +36,8 @@ FIFO_PRIORITY = 10  # below the guard's: the controller emulated here is a compu
 class CellServer(ControllerServer):
     """The controller's ports, the scene socket and the score socket around one simulated cell."""
 
-    def __init__(self, cell: SimulatedCell, host: str, slot: Slot) -> None:
-        super().__init__(cell.controller, host)
+    def __init__(self, cell: SimulatedCell, host: str, slot: Slot, gripper: str = "io") -> None:
+        super().__init__(cell.controller, host, gripper=gripper)
         self.cell = cell
         cell.loop_state = self._loop_state
         self._started_s, self._started_cpu_s = time.monotonic(), time.process_time()
@@ -59,7 +59,7 @@ class CellServer(ControllerServer):
         if self.cell.stall_s > 0.0:
             time.sleep(self.cell.stall_s)
             self.cell.stall_s = 0.0
-        self.controller.step()
+        self.step()
         if self.cell.vehicle is not None:
             self.cell.vehicle.after_cycle()
         if self.cell.feedback:
@@ -107,6 +107,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--look", choices=SPLITS, default="test", help="range the scene's look is drawn from")
     parser.add_argument("--look-seed", type=int, default=None, help="default: the seed")
     parser.add_argument("--finger-friction", type=float, default=WorldConfig.finger_friction)
+    parser.add_argument("--gripper", choices=GRIPPERS, default="io", help="on the outputs, or a Robotiq with its URCap")
     parser.add_argument("--motors", default="ur5", help="variant in motors.json")
     parser.add_argument("--camera", default="ok", help="state of the camera at the start: ok, blank, frozen, off")
     parser.add_argument("--fault", action="append", default=[], metavar="NAME@SECONDS[,key=value...]")
@@ -160,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         slot = current_slot()
         cell = build(args)
-        server = CellServer(cell, args.host or slot.robot_host, slot)
+        server = CellServer(cell, args.host or slot.robot_host, slot, args.gripper)
         add_vehicle(cell, args, slot)  # after the ports: a taken slot is named by them
     except SteadyhandError as error:
         print(f"steadyhand-sim: {error}", file=sys.stderr)

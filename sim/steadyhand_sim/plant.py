@@ -27,13 +27,16 @@ class CellPlant:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.gripper_by_outputs = True  # false: a gripper with a controller of its own drives the fingers
         self._gripper = ""
         self._wrench = np.zeros(ur5.DOF)
 
     def state(self) -> PlantState:
         """The present state, without advancing time."""
         world = self.world
-        volts = np.clip(world.gripper_width / WIDTH_FULL_SCALE_M, 0.0, 1.0) * VOLTAGE_FULL_SCALE_V
+        volts = 0.0
+        if self.gripper_by_outputs:
+            volts = np.clip(world.gripper_width / WIDTH_FULL_SCALE_M, 0.0, 1.0) * VOLTAGE_FULL_SCALE_V
         return PlantState(
             q_rad=world.q_rad.copy(), qd_rad_s=world.qd_rad_s.copy(),
             current_a=motor_currents(world.torque_nm, world.qd_rad_s), analog_inputs_v=(float(volts), 0.0),
@@ -46,7 +49,7 @@ class CellPlant:
         if n_substeps < 1 or abs(n_substeps * self.world.physics_period_s - dt_s) > 1e-9:
             raise ConfigError(f"dt_s={dt_s}: give a multiple of the physics period {self.world.physics_period_s} s")
         wanted = gripper_command(command.digital_outputs)
-        if wanted != self._gripper:
+        if self.gripper_by_outputs and wanted != self._gripper:
             self.world.set_gripper(wanted)
             self._gripper = wanted
         if command.brakes_engaged:
@@ -56,6 +59,14 @@ class CellPlant:
         keep = np.exp(-dt_s / FORCE_TIME_CONSTANT_S)
         self._wrench = keep * self._wrench + (1.0 - keep) * self._tcp_wrench()
         return self.state()
+
+    def gripper_width_m(self) -> float:
+        """Measured opening, for a gripper that is not wired to the terminals."""
+        return self.world.gripper_width
+
+    def move_gripper(self, width_m: float, speed_m_s: float, force_n: float) -> None:
+        """The same fingers, told by that gripper."""
+        self.world.set_gripper(width_m, speed_m_s=speed_m_s, force_n=force_n)
 
     def _tcp_wrench(self) -> np.ndarray:
         """(6,) force and torque on the tool in `base`, as a controller has it: by what the motors do beyond the model.

@@ -126,9 +126,9 @@ class World:
                 self._robot, joint, lateralFriction=lateral_friction, spinningFriction=0.002 * (lateral_friction > 0)
             )
 
-    def set_gripper(self, command: str | float) -> None:
-        """Command a width in metres, or "open", "pregrasp", "close". Takes effect with the next step."""
-        self.gripper.command(command)
+    def set_gripper(self, command: str | float, **how: float) -> None:
+        """Command a width in metres, or "open", "pregrasp", "close". Takes effect with the next step; `how`: Gripper."""
+        self.gripper.command(command, **how)
 
     def step(self, q_target_rad: np.ndarray, qd_target_rad_s: np.ndarray | None = None, n_substeps: int = 4) -> None:
         """Pass `n_substeps` physics periods; the set-point is reached by the reference at their end.

@@ -10,8 +10,10 @@ from typing import Any
 import yaml
 
 from steadyhand.errors import ConfigError
+from steadyhand_firmware_bridge.robotiq import config as robotiq_config
 
 
+GRIPPERS = ("io", "robotiq")
 SOURCES = ("policy", "planner", "manual")  # who may be named as the author of a chunk
 
 
@@ -33,6 +35,8 @@ class GuardConfig:
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10
     gripper_max_width_m: float = 0.085
+    gripper: str = "io"  # on the controller's outputs, or "robotiq" by the socket of its URCap
+    robotiq: Mapping[str, Any] = field(default_factory=dict)  # its parameters: `robotiq.config.RobotiqConfig`
     name: str = "guard"  # of this guard in its stop domain
     peers: Mapping[str, str] = field(default_factory=dict)  # the domain's other guards: name -> folder, or "slot:N"
     peer_timeout_s: float = 0.100  # silence of a peer
@@ -47,6 +51,11 @@ class GuardConfig:
             elif f.name == "name":
                 if not isinstance(value, str) or not value:
                     raise ConfigError(f"name={value!r}: give the name of this guard")
+            elif f.name == "gripper":
+                if value not in GRIPPERS:
+                    raise ConfigError(f"gripper={value!r}: give one of {', '.join(GRIPPERS)}")
+            elif f.name == "robotiq":
+                robotiq_config.of(value)
             elif f.name == "peers":
                 check_peers(value, self.name)
             elif f.name in ("interlock", "interlock_zone_m"):

@@ -15,7 +15,7 @@ from steadyhand.guard_protocol import Chunk, Gripper, Reply, State, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.link_monitor import LinkMonitor
 from steadyhand.plan import Published
-from steadyhand.protocols import ALIVE, ArmingPhase, Command, Feedback, Robot
+from steadyhand.protocols import ALIVE, ArmingPhase, Command, Counting, Feedback, QueuedGripper, Robot
 from steadyhand.types import Reason
 from steadyhand.watchdog import RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.guard.acts import RobotActs
@@ -45,6 +45,8 @@ class Guard(GuardBase):
         super().__init__(config, credential, fresh_token, answer, now_s)
         self.robot, self.config, self.limits = robot, config, limits
         self._acts = RobotActs(robot)
+        self._queued = robot if isinstance(robot, QueuedGripper) else None
+        self._counting = robot if isinstance(robot, Counting) else None
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
         self.rest = RestDetector(config.feedback_timeout_s)
@@ -231,6 +233,8 @@ class Guard(GuardBase):
         """Empty everything that could move; then by reaction."""
         self._note_stop(reaction, cause)
         self._drop_pending(Reason.NOT_ARMED, "stopped")
+        if self._queued is not None:
+            self._queued.drop_gripper_queue()
         self._manual = None
         self.source.clear()
         self.rest.reset()
@@ -347,7 +351,8 @@ class Guard(GuardBase):
 
     def counters(self) -> dict[str, int]:
         """Everything counted, under one level of names."""
-        return super().counters() | self.link.counters()
+        more = self._counting.counters() if self._counting is not None else {}
+        return super().counters() | self.link.counters() | dict(more)
 
     @property
     def settled(self) -> bool:

@@ -100,9 +100,14 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
     from steadyhand_firmware_bridge.urscript import ProgramConfig, render
 
     program = functools.partial(render, config=ProgramConfig(heartbeat_period_s=1.0 / args.hz))
-    return Ur5Robot(
-        Ur5Config(_address(args.robot_ip or slot_host), program, args.hz, arming_timeout_s=config.arming_timeout_s)
-    )
+    host = _address(args.robot_ip or slot_host)
+    gripper = None
+    if config.gripper == "robotiq":
+        from steadyhand_firmware_bridge.robotiq import config as robotiq_config
+        from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
+
+        gripper = RobotiqGripper(robotiq_config.of(config.robotiq), host)
+    return Ur5Robot(Ur5Config(host, program, args.hz, arming_timeout_s=config.arming_timeout_s), gripper)
 
 
 def _address(host: str) -> str:

@@ -16,7 +16,7 @@ import time
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
-from steadyhand_sim.ur_controller.realtime import ControllerServer
+from steadyhand_sim.ur_controller.realtime import GRIPPERS, ControllerServer
 
 PENDANT = (
     "protective_stop", "unlock_protective_stop", "safeguard_stop", "release_safeguard", "emergency_stop",
@@ -59,6 +59,9 @@ class Pendant:
             "safety_mode": controller.safety_mode.name,
             "runtime_state": controller.runtime_state.name,
             "freedrive": controller.freedrive,
+            "gripper_width_m": controller.plant.gripper_width_m(),
+            "gripper_writes": self._server.robotiq.writes if self._server.robotiq is not None else 0,
+            "digital_outputs": controller.digital_outputs,
             "popup": controller.popup,
             "payload_kg": controller.payload_kg,
             "gravity_m_s2": controller.gravity_m_s2,
@@ -70,7 +73,8 @@ class Pendant:
         }
 
     def _at_the_plant(self, name: str = "", *values: str) -> dict:
-        """`touch FX FY FZ` presses against the tool (N, `base`); `digital_input N 0|1` sets an input."""
+        """`touch FX FY FZ` presses against the tool (N, `base`); `digital_input N 0|1` sets an input; `object WIDTH`
+        puts something of that width (m, 0 for nothing) between the fingers; `gripper_fault FLT` is a Robotiq's."""
         plant = self._server.controller.plant
         try:
             if name == "touch":
@@ -80,9 +84,15 @@ class Pendant:
                 bit, on = int(values[0]), int(values[1])
                 plant.digital_inputs = plant.digital_inputs & ~(1 << bit) | bool(on) << bit
                 return {"result": None}
+            if name == "object":
+                plant.object_m = float(values[0]) or None
+                return {"result": None}
+            if name == "gripper_fault" and self._server.robotiq is not None:
+                self._server.robotiq.fault = int(values[0])
+                return {"result": None}
         except (ValueError, IndexError) as error:
             return {"error": f"{name}: {error}"}
-        return {"error": f"give state, touch FX FY FZ, digital_input N 0|1 or one of {', '.join(PENDANT)}"}
+        return {"error": f"give state, touch FX FY FZ, digital_input N 0|1, object WIDTH, gripper_fault FLT or one of {', '.join(PENDANT)}"}
 
 
 def _plant(text: str) -> KinematicPlant:
@@ -112,11 +122,12 @@ def main() -> int:
     parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
     parser.add_argument("--model", default="UR5", help="what the dashboard says it is")
     parser.add_argument("--version", default="", help="MAJOR.MINOR.FIX.BUILD in place of the generation's own")
+    parser.add_argument("--gripper", choices=GRIPPERS, default="io", help="on the outputs, or a Robotiq with its URCap")
     arguments = parser.parse_args()
     config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()
     try:
         config = dataclasses.replace(config, model=arguments.model, version=_version(arguments.version, config))
-        server = ControllerServer(URController(_plant(arguments.q), config), arguments.host)
+        server = ControllerServer(URController(_plant(arguments.q), config), arguments.host, gripper=arguments.gripper)
     except SteadyhandError as error:
         print(error, file=sys.stderr)
         return 1

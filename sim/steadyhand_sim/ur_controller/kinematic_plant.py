@@ -42,6 +42,9 @@ class KinematicPlant:
         self.tcp_force_n = np.zeros(ur5.DOF)  # somebody presses against the tool
         self.digital_inputs = 0
         self.width_m = cell.GRIPPER_OPEN_M
+        self.object_m: float | None = None  # closing fingers stop at this width
+        self.gripper_by_outputs = True  # false: a gripper with a controller of its own drives the fingers
+        self._told = (cell.GRIPPER_OPEN_M, FINGER_SPEED_M_S)
         self._delayed: deque = deque()
         self._wn, self._zeta = np.array(motor.wn_rad_s), np.array(motor.zeta)
         self._limit = np.array(motor.acceleration_limit_rad_s2)
@@ -52,7 +55,7 @@ class KinematicPlant:
         """What the encoders show."""
         return PlantState(
             self.q_rad + self.offset_rad, self.qd_rad_s.copy(), 0.2 * self._qdd,
-            (VOLTAGE_FULL_SCALE_V * self.width_m / WIDTH_FULL_SCALE_M, 0.0),
+            (VOLTAGE_FULL_SCALE_V * self.width_m / WIDTH_FULL_SCALE_M * self.gripper_by_outputs, 0.0),
             self.digital_inputs, self.tcp_force_n.copy(),
         )  # fmt: skip
 
@@ -84,6 +87,18 @@ class KinematicPlant:
         return self.state()
 
     def _grip(self, outputs: int, dt_s: float) -> None:
-        goal = cell.GRIPPER_PREGRASP_M if outputs & PREGRASP_BIT else cell.GRIPPER_OPEN_M
-        change = (0.0 if outputs & CLOSE_BIT else goal) - self.width_m
-        self.width_m += float(np.clip(change, -FINGER_SPEED_M_S * dt_s, FINGER_SPEED_M_S * dt_s))
+        opening = cell.GRIPPER_PREGRASP_M if outputs & PREGRASP_BIT else cell.GRIPPER_OPEN_M
+        goal, speed = (0.0 if outputs & CLOSE_BIT else opening), FINGER_SPEED_M_S
+        if not self.gripper_by_outputs:
+            goal, speed = self._told
+        if self.object_m is not None and self.width_m >= self.object_m:
+            goal = max(goal, self.object_m)
+        self.width_m += float(np.clip(goal - self.width_m, -speed * dt_s, speed * dt_s))
+
+    def gripper_width_m(self) -> float:
+        """Measured opening, for a gripper that is not wired to the terminals."""
+        return self.width_m
+
+    def move_gripper(self, width_m: float, speed_m_s: float, force_n: float) -> None:
+        """The same fingers, told by that gripper."""
+        self._told = (width_m, speed_m_s)

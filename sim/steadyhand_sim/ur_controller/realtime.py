@@ -9,9 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from steadyhand.errors import ConfigError
+from steadyhand_sim.robotiq import server as robotiq_server
+from steadyhand_sim.robotiq.device import RobotiqDevice
 from steadyhand_sim.ur_controller import dashboard_server, rtde_server, script_server
 from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.ur_controller.dashboard_commands import Dashboard
+from steadyhand_sim.ur_controller.modes import RobotMode
 from steadyhand_sim.ur_controller.net import Net
 
 
@@ -22,17 +26,26 @@ class Ports:
     rtde: int = rtde_server.PORT
     dashboard: int = dashboard_server.PORT
     script: tuple[int, ...] = script_server.PORTS
+    robotiq: int = robotiq_server.PORT
+
+
+GRIPPERS = ("io", "robotiq", "robotiq-inactive")  # wired to the outputs; with a URCap, activated or not yet
+TOOL_POWERED = frozenset((RobotMode.POWER_ON, RobotMode.IDLE, RobotMode.BACKDRIVE, RobotMode.RUNNING))
 
 
 class ControllerServer:
-    """A controller with its ports open on one address. Raises RobotError when a port cannot be opened."""
+    """A controller with its ports open on one address. Raises RobotError when a port cannot be opened.
 
-    def __init__(self, controller: URController, host: str, ports: Ports = Ports()):
+    `gripper` is one of GRIPPERS; a Robotiq drives the plant's own fingers in place of the outputs.
+    """
+
+    def __init__(self, controller: URController, host: str, ports: Ports = Ports(), gripper: str = "io"):
         self.controller, self.host = controller, host
         self.net = Net()
         self.overruns = 0  # cycles that began more than one period late
         self.dropped_cycles = 0
         self.rtde = rtde_server.RtdeServer(controller)
+        self.robotiq = _robotiq(controller, gripper)
         dashboard = Dashboard(controller)
         try:
             self.rtde_port = self.net.listen(host, ports.rtde, self.rtde.accept)
@@ -43,14 +56,24 @@ class ControllerServer:
                 self.net.listen(host, port, lambda c: script_server.ScriptSession(controller, c))
                 for port in ports.script
             )
+            if self.robotiq is not None:
+                self.robotiq_port = self.net.listen(
+                    host, ports.robotiq, lambda c: robotiq_server.RobotiqSession(self.robotiq, c)
+                )
         except BaseException:
             self.net.close()
             raise
 
     def cycle(self) -> None:
         """One control cycle and its state packages."""
-        self.controller.step()
+        self.step()
         self.rtde.publish()
+
+    def step(self) -> None:
+        """The controller and what hangs on its wrist."""
+        self.controller.step()
+        if self.robotiq is not None:
+            self.robotiq.step(self.controller.config.steptime_s)
 
     def run(
         self,
@@ -79,6 +102,15 @@ class ControllerServer:
     def close(self) -> None:
         """Close all ports and connections."""
         self.net.close()
+
+
+def _robotiq(controller: URController, gripper: str) -> RobotiqDevice | None:
+    if gripper not in GRIPPERS:
+        raise ConfigError(f"gripper {gripper!r}: give one of {', '.join(GRIPPERS)}")
+    if gripper == "io":
+        return None
+    controller.plant.gripper_by_outputs = False
+    return RobotiqDevice(controller.plant, lambda: controller.robot_mode in TOOL_POWERED, gripper == "robotiq")
 
 
 def serve(controller: URController, host: str, until: Callable[[], bool] = lambda: False) -> ControllerServer:
