@@ -1,12 +1,20 @@
 """When the vehicles' process sends what: on change, on request, at the interval; what is refused is counted."""
+import json
+import math
+import queue
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from steadyhand.errors import ConfigError
 from steadyhand.vda5050 import codec
 from steadyhand.vda5050.header import Identity
 from steadyhand_sim.agv import reports
 from steadyhand_sim.agv.fleet import Fleet, make_unit
+from steadyhand_sim.agv.mqtt_link import Broker, MqttLink, Received
 from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.plant import KinematicPlant
 from steadyhand_sim.agv.site import Site
@@ -102,3 +110,74 @@ def test_nothing_is_made_for_a_broker_that_is_away_and_the_end_is_told(fleet):
     unit.vehicle.safety.local_stop = True
     fleet.send_due(unit, 5.0)
     assert unit.link.kinds() == [] and unit.counters["unsendable"] == 0
+
+
+class Endless:
+    """An inbox that is filled faster than it can be emptied."""
+
+    taken = 0
+
+    def get_nowait(self):
+        self.taken += 1
+        assert self.taken < 100_000, "the flood holds up the loop"
+        return Received(0, "order", b"{}")
+
+
+def test_a_flood_of_messages_does_not_hold_up_the_vehicles(fleet):
+    fleet._inbox = Endless()
+    fleet.take_messages()
+    assert 0 < fleet._inbox.taken < 100_000
+
+
+def a_link(fleet, size=2):
+    fleet._inbox = queue.Queue(size)
+    broker = Broker(user="somebody", password="wrong")
+    return MqttLink(0, fleet.units[0].identity, broker, fleet._inbox, fleet._connects, fleet._wake)
+
+
+def test_a_flood_at_connecting_does_not_keep_the_vehicle_from_saying_that_it_is_there(fleet):
+    link, message = a_link(fleet), SimpleNamespace(retain=False, topic="uagv/v2/steadyhand/t/order", payload=b"{}")
+    for _ in range(5):
+        link._on_message(None, None, message)
+    link._on_connect(SimpleNamespace(subscribe=lambda topics: None), None, None, SimpleNamespace(is_failure=False), None)
+    assert link.dropped == 3
+    fleet.take_messages()
+    assert fleet.units[0].link.kinds()[:3] == ["connection", "factsheet", "state"]
+
+
+def test_a_broker_that_refuses_is_named_once(fleet, capsys):
+    link = a_link(fleet)
+    for _ in range(3):
+        link._on_connect(None, None, None, ReasonCode(PacketTypes.CONNACK, "Not authorized"), None)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "refuses t: Not authorized" in said and "--user" in said
+    link._client.on_connect_fail(None, None)
+    assert "cannot be reached" in capsys.readouterr().err
+    fleet.take_messages()
+    assert fleet.units[0].link.kinds() == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_a_wrong_certificate_file_is_named(tmp_path, content):
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match="ca.pem"):
+        Broker(ca_file=path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"nodes": {"a": [math.nan, 0.0]}}, "nodes"), ({"nodes": {"a": [0.0, 0.0, math.inf]}}, "nodes"),
+        ({"nodes": {"a": [10**400, 0.0]}}, "site file"), ({"nodes": {"a": [0.0]}}, "site file"),
+        ({"anchors_m": [[0, 0], [1, 1], [math.nan, 2]]}, "anchors_m"), ({"anchors_m": [[0, 0], [1, 1], [2]]}, "anchors_m"),
+        ({"anchors_m": [[0, 0], [1, 1]]}, "anchors_m"), ({"bounds_m": [1, 0, 0, 1]}, "bounds_m"), ({"walls": []}, "walls"),
+        ({"docks": ["nowhere"]}, "nowhere"),
+    ],
+)  # fmt: skip
+def test_a_wrong_site_is_named(tmp_path, fields, named):
+    path = tmp_path / "site.json"
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ConfigError, match=named):
+        Site.load(path)

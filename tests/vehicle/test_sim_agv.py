@@ -319,6 +319,8 @@ def test_twenty_vehicles_on_one_broker(tmp_path):
         (["--vehicles", "0"], "--vehicles 0"), (["--pose", "here"], "--pose 'here'"), (["--serial", "a/b"], "serial_number"),
         (["--broker", "host:port"], "--broker"), (["--ca-file", "absent.pem"], "ca_file"), (["--site", "absent"], "site file"),
         (["--plant", "bullet", "--vehicles", "2"], "--plant bullet"), (["--load", "-1"], "--load"),
+        (["--password-file", sys.executable], "--password-file"), (["--ca-file", sys.executable], "ca_file"),
+        (["--vehicles", "50"], "fewer --vehicles"), (["--pose", "-5,99,0"], "--pose"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(tmp_path, arguments, named):

@@ -14,7 +14,7 @@ from steadyhand.errors import ConfigError, ProtocolError
 from steadyhand.vda5050 import codec
 from steadyhand.vda5050.header import HeaderIds, Identity
 from steadyhand_sim.agv import reports
-from steadyhand_sim.agv.mqtt_link import CONNECTED, INBOX, Broker, MqttLink, Received
+from steadyhand_sim.agv.mqtt_link import INBOX, Broker, MqttLink, Received
 from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.plant import Plant, Sensors
 from steadyhand_sim.agv.refusals import Kind, Refusal
@@ -24,6 +24,7 @@ from steadyhand_sim.agv.vehicle import Vehicle
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 
 RANGE_EVERY = 3  # periods between two ranges: 8.3 Hz, as the labyrinth recording's 7.8 Hz
+TAKE_S = 0.005  # messages are taken for no longer than this at a time: a flood does not hold up the vehicles
 MAX_CATCH_UP = 3  # periods passed at once after a delay of this process; more are left out, and counted
 
 
@@ -64,6 +65,7 @@ class Fleet:
     def __init__(self, units: list[Unit], broker: Broker | None) -> None:
         self.units, self.obstacles = units, []
         self._inbox: queue.Queue[Received] = queue.Queue(INBOX)
+        self._connects: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.late_periods = 0
         if broker is not None:
@@ -71,7 +73,7 @@ class Fleet:
             for index, unit in enumerate(units):
                 # Not all at once:
                 unit.visualization_sent_s = now_s - reports.VISUALIZATION_INTERVAL_S * index / len(units)
-                unit.link = MqttLink(index, unit.identity, broker, self._inbox, self._wake)
+                unit.link = MqttLink(index, unit.identity, broker, self._inbox, self._connects, self._wake)
                 unit.link.open(self._payload(unit, "connection", reports.connection(unit.identity.version, "broken")))
 
     def _wake(self) -> None:
@@ -82,20 +84,25 @@ class Fleet:
 
     # -- in ----------------------------------------------------------------------------------------------------------
     def take_messages(self) -> None:
-        """Everything that has arrived; each is answered by a state at once."""
+        """What has arrived, for `TAKE_S` at most; each is answered by a state at once."""
+        end_s = time.monotonic() + TAKE_S
+        while not self._connects.empty():
+            unit = self.units[self._connects.get_nowait()]
+            self._send(unit, "connection", reports.connection(unit.identity.version, reports.ONLINE), retain=True)
+            self._send(unit, "factsheet", reports.factsheet(unit.vehicle, unit.identity.version), retain=True)
+            unit.vehicle.state_wanted = True
+            self.send_due(unit, time.monotonic())
         while True:
             try:
                 received = self._inbox.get_nowait()
             except queue.Empty:
                 return
             unit = self.units[received.vehicle]
-            if received.kind == CONNECTED:
-                self._send(unit, "connection", reports.connection(unit.identity.version, reports.ONLINE), retain=True)
-                self._send(unit, "factsheet", reports.factsheet(unit.vehicle, unit.identity.version), retain=True)
-                unit.vehicle.state_wanted = True
-            else:
-                self.take(unit, received.kind, received.payload)
+            self.take(unit, received.kind, received.payload)
             self.send_due(unit, time.monotonic())
+            if time.monotonic() >= end_s:
+                self._wake()  # the rest comes after what else is due
+                return
 
     def take(self, unit: Unit, kind: str, payload: bytes) -> None:
         """One payload of a master. What breaks JSON, schema or header is refused, named and counted."""

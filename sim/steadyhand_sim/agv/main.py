@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from steadyhand.errors import ConfigError, RobotError, SteadyhandError
+from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.slot import current_slot
 from steadyhand.vda5050.codec import VERSIONS
 from steadyhand.vda5050.header import Identity
 from steadyhand_sim.agv.fleet import Fleet, Unit, make_unit
 from steadyhand_sim.agv.mqtt_link import Broker
 from steadyhand_sim.agv.noise import NoiseParameters
+from steadyhand_sim.agv.order import Place
 from steadyhand_sim.agv.plant import KinematicPlant
 from steadyhand_sim.agv.site import Site
 from steadyhand_sim.agv.vehicle_config import VehicleConfig, parse_pose
@@ -64,8 +65,9 @@ def _broker(args: argparse.Namespace, default_host: str) -> Broker:
     if args.password_file is not None:
         try:
             password = args.password_file.read_text().strip()
-        except OSError as error:
-            raise ConfigError(f"--password-file {str(args.password_file)!r}: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise ConfigError(f"--password-file {str(args.password_file)!r}: {said}") from error
     return Broker(host, int(port), args.user, password, args.ca_file)
 
 
@@ -106,6 +108,9 @@ def build(args: argparse.Namespace) -> list[Unit]:
         side = (number + 1) // 2 * (1 if number % 2 else -1)
         plant = _plant(args, config, noise, rng)
         pose = plant.pose() if args.plant == "cell" else (x, y + ROW_M * side, heading)
+        stands = Place(pose[0], pose[1], site.map_id)
+        if why := site.passable(stands, stands, 0.0):
+            raise ConfigError(f"vehicle {serial}: {why}; give another --pose, or fewer --vehicles beside one another")
         unit = make_unit(identity, plant, config, site, noise, rng, pose, not args.not_localised, args.charge)
         unit.vehicle.load_kg = args.load
         units.append(unit)
@@ -141,7 +146,7 @@ def main(argv: list[str] | None = None) -> int:
     print(json.dumps({"ready": serials, "broker": f"{broker.host}:{broker.port}", "pid": os.getpid()}), flush=True)
     try:
         fleet.run(until=lambda: stopping, poll=score.poll, files=score.files, period_s=units[0].vehicle.config.period_s)
-    except RobotError as error:
+    except SteadyhandError as error:
         print(f"steadyhand-sim-agv: {error}", file=sys.stderr)
         return 3
     finally:

@@ -1,13 +1,15 @@
 """One vehicle's connection to the broker (paho). Its threads only hand messages over; they decide nothing.
 
 A broker that is away, restarts or refuses changes nothing on the vehicle: it drives on, and paho tries again with
-back-off. Payloads go into `inbox` as they came; `Fleet` decodes them.
+back-off; why there is no connection it says on standard error, once. Payloads go into `inbox` as they came; `Fleet`
+decodes them.
 """
 from __future__ import annotations
 
 import queue
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,6 @@ from steadyhand.vda5050.header import Identity
 
 KEEPALIVE_S = 15  # what the standard recommends
 INBOX = 1000  # messages: more than that in one period is a flood, and the newest are dropped
-CONNECTED = "connected"  # the kind of an inbox entry that says so
 
 
 @dataclass(frozen=True)
@@ -35,38 +36,44 @@ class Broker:
     def __post_init__(self) -> None:
         if not self.host or not 1 <= self.port <= 65535:
             raise ConfigError(f"broker {self.host!r}:{self.port}: give a host and a port of 1 to 65535")
-        if self.ca_file is not None and not Path(self.ca_file).is_file():
-            raise ConfigError(f"broker ca_file={str(self.ca_file)!r}: no such file")
+        if self.ca_file is not None:
+            _context(self.ca_file)
 
 
 @dataclass(frozen=True)
 class Received:
-    """A message, or `CONNECTED`, for one vehicle."""
+    """A message for one vehicle."""
 
     vehicle: int
     kind: str
-    payload: bytes = b""
+    payload: bytes
 
 
 class MqttLink:
-    """`open` begins; `publish` sends what the codec has made. `will` is the payload of the last will."""
+    """`open` begins; `publish` sends what the codec has made. `will` is the payload of the last will.
+
+    `connects` gets the vehicle's index at each connection: apart from `inbox`, so that no flood drops it.
+    """
 
     def __init__(
-        self, index: int, identity: Identity, broker: Broker, inbox: queue.Queue[Received], wake: Callable[[], None],
+        self, index: int, identity: Identity, broker: Broker, inbox: queue.Queue[Received],
+        connects: queue.SimpleQueue[int], wake: Callable[[], None],
     ) -> None:
         self._index, self._identity, self._broker = index, identity, broker
-        self._inbox, self._wake = inbox, wake
+        self._inbox, self._connects, self._wake = inbox, connects, wake
         self.dropped = 0
+        self._told = ""
         name = f"{identity.manufacturer}.{identity.serial_number}"
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, clean_session=True)
         self._client.on_connect = self._on_connect
+        self._client.on_connect_fail = lambda client, userdata: self._tell("cannot be reached, or its certificate is wrong")
         self._client.on_message = self._on_message
         self._client.on_socket_open = _send_at_once
         self._client.reconnect_delay_set(min_delay=1, max_delay=8)
         if broker.user:
             self._client.username_pw_set(broker.user, broker.password)
         if broker.ca_file is not None:
-            self._client.tls_set_context(ssl.create_default_context(cafile=str(broker.ca_file)))
+            self._client.tls_set_context(_context(broker.ca_file))
 
     @property
     def connected(self) -> bool:
@@ -97,21 +104,34 @@ class MqttLink:
         self._client.loop_stop()
 
     def _on_connect(self, client, userdata, flags, reason, properties) -> None:
-        if not reason.is_failure:
-            client.subscribe([(self._identity.topic(kind), 1) for kind in ("order", "instantActions")])
-            self._put(Received(self._index, CONNECTED))
+        if reason.is_failure:
+            self._tell(f"refuses {self._identity.serial_number}: {reason}; see --user and --password-file")
+            return
+        self._told = ""
+        client.subscribe([(self._identity.topic(kind), 1) for kind in ("order", "instantActions")])
+        self._connects.put(self._index)
+        self._wake()
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._told:
+            self._told = problem
+            print(f"steadyhand-sim-agv: broker {self._broker.host}:{self._broker.port} {problem}", file=sys.stderr)
 
     def _on_message(self, client, userdata, message) -> None:
         if not message.retain:  # an order kept by the broker is an old one
             kind = message.topic.rpartition("/")[2]
-            self._put(Received(self._index, kind, message.payload))
+            try:
+                self._inbox.put_nowait(Received(self._index, kind, message.payload))
+            except queue.Full:
+                self.dropped += 1
+            self._wake()
 
-    def _put(self, received: Received) -> None:
-        try:
-            self._inbox.put_nowait(received)
-        except queue.Full:
-            self.dropped += 1
-        self._wake()
+
+def _context(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"broker ca_file={str(ca_file)!r}: {error}; give a file of certificates in PEM form") from error
 
 
 def _send_at_once(client, userdata, sock) -> None:

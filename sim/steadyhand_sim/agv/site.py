@@ -45,8 +45,11 @@ class Site:
             box = self.bounds_m if name == "bounds_m" else self.blocked_m[int(name[10:-1])]
             if len(box) != 4 or not all(math.isfinite(v) for v in box) or box[0] >= box[1] or box[2] >= box[3]:
                 raise ConfigError(f"site {name}={box}: give x_min < x_max, y_min < y_max in metres")
-        if len(self.anchors_m) < 3:
-            raise ConfigError(f"site anchors_m={self.anchors_m}: give at least 3 anchors")
+        if len(self.anchors_m) < 3 or not all(len(a) == 2 and all(map(math.isfinite, a)) for a in self.anchors_m):
+            raise ConfigError(f"site anchors_m={self.anchors_m}: give at least 3 anchors as x, y in metres")
+        for name, at in self.nodes.items():
+            if len(at) != 3 or not all(math.isfinite(v) for v in at if v is not None) or None in at[:2]:
+                raise ConfigError(f"site nodes[{name!r}]={at}: give x, y in metres and a heading in rad or none")
         for name in (*self.docks, *self.chargers):
             if name not in self.nodes:
                 raise ConfigError(f"site: dock or charger {name!r} is no node; nodes: {', '.join(self.nodes)}")
@@ -63,7 +66,7 @@ class Site:
             nodes = {str(k): (float(v[0]), float(v[1]), None if len(v) < 3 or v[2] is None else float(v[2]))
                      for k, v in entry.get("nodes", {}).items()}  # fmt: skip
             return Site(**as_tuples, **({"nodes": nodes} if nodes else {}))
-        except (OSError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, IndexError, KeyError, OverflowError) as error:
             raise ConfigError(f"site file {path}: {error!r}") from error
 
     def find(self, node_id: str) -> Place | None:
