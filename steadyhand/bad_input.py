@@ -32,6 +32,8 @@ ROWS = (
                  _BAD + "test_a_slow_drip_of_bytes_is_refused_piece_by_piece",
                  _BAD + "test_a_slow_drip_of_chunks_ends_at_rest",
                  _REAL + "test_a_slow_drip_of_bytes_does_nothing_and_holds_nobody_up")),
+    BadInput("connections that never say hello", "closed after 2 s, counted: they keep nobody out for longer", (
+        "tests/unit/test_guard_loop.py::test_connections_that_never_say_hello_do_not_keep_others_out",)),
     BadInput("second commander", "refused at its hello, each of its commands refused and counted", (
         _PROCESS + "test_a_second_commander_is_refused_but_may_watch",
         _CORE + "test_another_connection_than_the_commanders_is_refused")),

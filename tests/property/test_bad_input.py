@@ -20,7 +20,7 @@ def test_a_slow_drip_of_bytes_is_refused_piece_by_piece(tmp_path):
         with pytest.raises(ProtocolError):
             decode(packet[:k])
     drip = _Drip([packet[k : k + 1] for k in range(len(packet))])
-    client, handled = Client(drip, hello=Hello("drip")), []
+    client, handled = Client(drip, 0.0, Hello("drip")), []
     server = Server(tmp_path / "slot")
     while drip.packets:
         client.budget = 1

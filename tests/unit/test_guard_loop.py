@@ -9,6 +9,7 @@ from steadyhand.guard_protocol import VERSION, Hello, decode, encode
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.fake import FakeRobot
 from steadyhand_firmware_bridge.guard import base
+from steadyhand_firmware_bridge.guard import server as server_module
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop
@@ -54,6 +55,52 @@ def test_a_stop_is_taken_though_no_cycle_leaves_time_for_the_sockets(server):
     assert robot.cycles < 20 and guard.counters()["stop:panel"] == 1
 
 
+class Quick(Slow):
+    """Acts by the number of the cycle, each of which leaves time for the sockets."""
+
+    def service(self, now_s):
+        FakeRobot.service(self, now_s)
+        self.cycles += 1
+        self.acts.get(self.cycles, lambda: None)()
+
+
+def connected(server, timeout_s=0.0):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(timeout_s)
+    sock.connect(str(server.folder / "command.sock"))
+    return sock
+
+
+def test_connections_that_never_say_hello_do_not_keep_others_out(server, monkeypatch):
+    monkeypatch.setattr(server_module, "HELLO_TIMEOUT_S", 0.1)
+    loop, silent, late = Loop(server, 0.008), [], []
+
+    def come():
+        late.append(connected(server))
+        late[0].send(encode(Hello("operator")))
+
+    loop.run(guard_of(server, Quick({
+        3: lambda: silent.extend(connected(server) for _ in range(server_module.MAX_CLIENTS)),
+        40: come,
+        60: lambda: setattr(loop, "ending", True),
+    })))  # fmt: skip
+    assert decode(late[0].recv(4096)).ok and [c.hello.client for c in server.clients] == ["operator"]
+    assert server.refused_connections == len(silent) == server_module.MAX_CLIENTS
+    for sock in silent + late:
+        sock.close()
+
+
+def test_a_hello_that_the_guard_was_too_late_to_read_counts(server):
+    loop = Loop(server, 0.008)
+    loop.guard = guard_of(server, FakeRobot())
+    in_time, silent = connected(server), connected(server)
+    server.accept(0.0)
+    in_time.send(encode(Hello("in time")))
+    loop._drop_speechless(1e9)
+    assert [c.hello.client for c in server.clients] == ["in time"] and silent.recv(10) == b""
+    in_time.close(), silent.close()
+
+
 @pytest.fixture
 def say(server):
     """`say(hello, sock)` sends a hello, by a new connection when none is given; the reply and the connection."""
@@ -63,11 +110,9 @@ def say(server):
 
     def say(hello, sock=None):
         if sock is None:
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            sock = connected(server, 2.0)
             socks.append(sock)
-            sock.settimeout(2.0)
-            sock.connect(str(server.folder / "command.sock"))
-            server.accept()
+            server.accept(time.monotonic())
         sock.send(encode(hello))
         loop._serve([c.sock for c in server.clients], [])
         return decode(sock.recv(4096)), sock

@@ -23,7 +23,7 @@ def connect(server):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(2)
     sock.connect(str(server.folder / "command.sock"))
-    server.accept()
+    server.accept(0.0)
     return sock
 
 
@@ -183,6 +183,13 @@ def test_states_go_only_to_those_who_asked(server):
     b.setblocking(False)
     with pytest.raises(BlockingIOError):
         b.recv(10)
+
+
+def test_who_says_no_hello_in_its_time_is_told_apart(server):
+    connect(server), connect(server)
+    server.clients[1].hello = Hello("me")
+    assert server.speechless(server_module.HELLO_TIMEOUT_S) == []
+    assert server.speechless(server_module.HELLO_TIMEOUT_S + 0.1) == server.clients[:1]
 
 
 def test_a_client_that_goes_is_noticed(server):

@@ -90,6 +90,7 @@ class Loop:
             self._next_deadline(now_s)
             self.peers.send(guard.beat(), each_cycle=True)
             self.server.new_cycle()
+            self._drop_speechless(now_s)
             self.peers.new_cycle()
             self._publish(state)
             self._admit()
@@ -167,7 +168,7 @@ class Loop:
         self.peers.send(self.guard.beat())
         if any(s in ready for s in robot_sockets):
             self.guard.service(time.monotonic())
-        self.server.accept()
+        self.server.accept(time.monotonic())
         for client in [c for c in self.server.clients if c.sock in ready]:
             if not self.server.receive(client, self._handle, self._may_go_on):
                 self._lose(client)
@@ -210,6 +211,13 @@ class Loop:
         self.guard.forget(client, time.monotonic())
         if client.commander:
             self.guard.commander_changed(None, time.monotonic())
+
+    def _drop_speechless(self, now_s: float) -> None:
+        for client in self.server.speechless(now_s):
+            # its hello may wait here unread: we have been held up ourselves
+            if not self.server.receive(client, self._handle, lambda: True) or client.hello is None:
+                self.server.refused_connections += 1
+                self._lose(client)
 
     def _drop_closed(self) -> None:
         for client in [c for c in self.server.clients if c.sock.fileno() < 0]:

@@ -29,6 +29,7 @@ from steadyhand.guard_protocol import (
 )
 
 MAX_CLIENTS = 16
+HELLO_TIMEOUT_S = 2.0  # a connection that says no hello would keep the others out
 PACKETS_PER_CLIENT_PER_CYCLE = 16
 STOPS_PER_CYCLE = 128
 SEND_BUFFER_BYTES = 65536  # states that a slow reader may have outstanding
@@ -39,6 +40,7 @@ class Client:
     """One connection. Before its Hello it may send nothing else."""
 
     sock: socket.socket
+    since_s: float  # when it was accepted
     hello: Hello | None = None
     commander: bool = False
     budget: int = PACKETS_PER_CLIENT_PER_CYCLE
@@ -144,7 +146,11 @@ class Server:
             found[stop.source] = (stop, count + 1)
         return list(found.values())
 
-    def accept(self) -> None:
+    def speechless(self, now_s: float) -> list[Client]:
+        """Connections that have had their time to say hello."""
+        return [c for c in self.clients if c.hello is None and now_s - c.since_s > HELLO_TIMEOUT_S]
+
+    def accept(self, now_s: float) -> None:
         """Take new connections of the same user; others are closed and counted."""
         for _ in range(MAX_CLIENTS):
             try:
@@ -157,7 +163,7 @@ class Server:
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-            self.clients.append(Client(sock))
+            self.clients.append(Client(sock, now_s))
 
     def receive(self, client: Client, handle: Callable[[Client, Any], None], may_go_on: Callable[[], bool]) -> bool:
         """Pass a client's packets on, within its budget and while `may_go_on()`. False when it has gone."""
