@@ -368,6 +368,14 @@ def test_policy_chunks_need_auto():
     assert rig.chunk(source="manual").accepted
 
 
+def test_a_hand_does_not_move_the_arm_in_auto():
+    rig = armed()
+    rig.move(0.3)
+    plan, verdict = rig.guard.motion.plan, rig.chunk(source="manual")
+    assert verdict.reason == "not_armed" and "take over first" in verdict.detail
+    assert rig.guard.motion.plan is plan and rig.chunk(source="planner").accepted
+
+
 def test_recovery_is_slow():
     rig = armed("recover")
     assert rig.state.mode == Mode.RECOVERING.value

@@ -71,6 +71,9 @@ class Admission:
             return Judgement(None, Reason.MALFORMED, detail)
         if chunk.source == "policy" and state.mode is not Mode.ARMED_AUTO:
             return Judgement(None, Reason.NOT_ARMED, f"source policy needs AUTO, mode is {state.mode.value}")
+        if chunk.source == "manual" and state.mode is Mode.ARMED_AUTO:
+            detail = f"source manual needs MANUAL or RECOVERING, mode is {state.mode.value}: take over first"
+            return Judgement(None, Reason.NOT_ARMED, detail)
         gate = self.gate if state.mode is not Mode.RECOVERING else self._recovering.gate(motion.q_rad)
         robot_state = RobotState(
             stamp_s=now_s, seq=self._newest, token=state.token, mode=state.mode,
