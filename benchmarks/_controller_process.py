@@ -19,7 +19,7 @@ def until(condition: Callable[[], Any], limit_s: float = 5.0, what: str = "") ->
     end_s = time.monotonic() + PATIENCE * limit_s
     while not (value := condition()):
         if time.monotonic() > end_s:
-            raise AssertionError(f"not within {limit_s:g} s: {what or 'condition'}")
+            raise AssertionError(f"not within {PATIENCE * limit_s:g} s: {what or 'condition'}")
         time.sleep(0.002)
     return value
 

@@ -95,6 +95,21 @@ def test_a_pause_in_a_blend_goes_on_to_the_second_goal():
     assert positions([robot.target])[0] == pytest.approx(START[:3] + [0, 0.1, 0.1], abs=1e-6)
 
 
+def test_a_corner_that_has_been_left_is_forgotten():
+    """A program may blend for days: each move held the one before it."""
+    robot = URController(KinematicPlant())
+    moves = [f"movel({at(dz=0.05, dy=0.05 * (k % 2))}, a=1.0, v=0.2, r=0.02)" for k in range(6)]
+    robot.start_program("def p():\n" + "".join(f"  {m}\n" for m in moves) + "end\n")
+    deepest = 0
+    while robot.program is not None:
+        robot.step()
+        motion, depth = robot.motion, 0
+        while type(motion).__name__ == "Blended":
+            motion, depth = motion._before, depth + 1
+        deepest = max(deepest, depth)
+    assert 1 <= deepest <= 2
+
+
 @pytest.mark.parametrize("radius", ["-0.1", "True", "11"])
 def test_a_radius_that_is_none_fails_the_program(radius):
     robot = URController(KinematicPlant())

@@ -1,10 +1,14 @@
 """The controller core: programs, stops, power, registers. No sockets."""
+import os
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from steadyhand import cell
 from steadyhand.errors import ConfigError
 from steadyhand_sim.ur_controller import frames
+from steadyhand_sim.ur_controller.__main__ import Pendant
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
 from steadyhand_sim.ur_controller.derived import Tool
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
@@ -443,3 +447,44 @@ def test_both_generations_make_the_same_move():
         until(robot, lambda: stopped(robot), 4000)
         ends.append(robot.time_s)
     assert ends[0] == pytest.approx(ends[1], abs=0.03)
+
+
+def test_the_way_point_of_a_move_that_leaves_the_reach_fails_the_program_not_the_controller(robot):
+    far = "p[0.4, -0.3, 3.0, 0, 3.14, 0]"
+    text = f"def far():\n  thread go():\n    movel({far}, a=0.1, v=0.01)\n  end\n  run go()\n  sync()\n"
+    assert robot.start_program(text + "  x = get_target_waypoint()\nend\n")
+    until(robot, lambda: robot.program is None)
+    assert robot.counters["program_errors"] == 1 and "inverse kinematics" in robot.messages[-1][1]
+
+
+@pytest.fixture
+def pendant(robot):
+    read, write = os.pipe()
+    yield Pendant(SimpleNamespace(controller=robot), read)
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.parametrize(
+    "line", ["touch", "touch 1", "touch 1 2 nan", "touch 1 2 3 4", "touch a b c", "digital_input", "digital_input 1",
+             "digital_input 70 1", "digital_input -1 1", "digital_input 1 2", "digital_input 1 1 1", "", "fly"],
+)  # fmt: skip
+def test_what_cannot_be_done_at_the_pendant_is_named_and_changes_nothing(robot, pendant, line):
+    assert "give" in pendant._act(line)["error"] or line.split()[0] in pendant._act(line)["error"]
+    robot.step()
+    assert robot.measured.digital_inputs == 0 and robot.tcp_force_n.tolist() == [0.0] * 6
+
+
+def test_what_is_done_at_the_pendant_is_seen_by_the_controller(robot, pendant):
+    assert pendant._act("touch 1 2 -3")["result"] is None and pendant._act("digital_input 17 1")["result"] is None
+    robot.step()
+    assert robot.tcp_force_n.tolist() == [1, 2, -3, 0, 0, 0] and robot.measured.digital_inputs == 1 << 17
+    pendant._act("digital_input 17 0")
+    robot.step()
+    assert robot.measured.digital_inputs == 0
+
+
+@pytest.mark.parametrize("version", [(3, 15, 8), (3, 15, 8, 2**32), (3, -1, 8, 0)])
+def test_a_version_that_no_package_can_hold_is_refused(version):
+    with pytest.raises(ConfigError, match="version"):
+        ControllerConfig(version=version)

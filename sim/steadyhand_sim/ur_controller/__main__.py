@@ -26,6 +26,8 @@ PENDANT = (
     "automatic_safeguard_stop", "three_position_stop",
 )  # fmt: skip
 
+INPUT_BITS = 18  # 8 standard, 8 configurable, 2 at the tool
+
 
 class Pendant:
     """Lines from a file descriptor, read without blocking."""
@@ -78,10 +80,15 @@ class Pendant:
         plant = self._server.controller.plant
         try:
             if name == "touch":
-                plant.tcp_force_n[:3] = [float(v) for v in values]
+                force = [float(v) for v in values]
+                if len(force) != 3 or not all(map(math.isfinite, force)):
+                    raise ValueError("give three finite numbers, N")
+                plant.tcp_force_n[:3] = force
                 return {"result": None}
             if name == "digital_input":
-                bit, on = int(values[0]), int(values[1])
+                bit, on = map(int, values)
+                if not 0 <= bit < INPUT_BITS or on not in (0, 1):
+                    raise ValueError(f"give an input of 0 to {INPUT_BITS - 1}, and 0 or 1")
                 plant.digital_inputs = plant.digital_inputs & ~(1 << bit) | bool(on) << bit
                 return {"result": None}
             if name == "object":
@@ -90,7 +97,7 @@ class Pendant:
             if name == "gripper_fault" and self._server.robotiq is not None:
                 self._server.robotiq.fault = int(values[0])
                 return {"result": None}
-        except (ValueError, IndexError) as error:
+        except ValueError as error:
             return {"error": f"{name}: {error}"}
         return {"error": f"give state, touch FX FY FZ, digital_input N 0|1, object WIDTH, gripper_fault FLT or one of {', '.join(PENDANT)}"}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steadyhand.errors import KinematicsError
 from steadyhand_sim.ur_controller.builtins_io import finite
 from steadyhand_sim.ur_controller.motion import as_joints
 from steadyhand_sim.urscript import Pose
@@ -52,7 +53,10 @@ class ToolBuiltins:
 
     def get_target_waypoint(self) -> Pose:
         """Goal of the motion under way (a pose in `base`), or where the tool is to stand."""
-        return Pose(self._c.waypoint())
+        try:
+            return Pose(self._c.waypoint())
+        except KinematicsError as error:
+            raise ValueError(f"no inverse kinematics solution: {error}") from error
 
     def get_target_payload_inertia(self) -> list:
         """kg m2"""

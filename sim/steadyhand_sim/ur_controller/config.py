@@ -40,6 +40,8 @@ class ControllerConfig:
     programs: tuple[tuple[str, str], ...] = (("wave.urp", WAVE),)  # files on the controller: name, text
 
     def __post_init__(self) -> None:
+        if len(self.version) != 4 or not all(0 <= n < 2**32 for n in self.version):
+            raise ConfigError(f"ControllerConfig.version={self.version}: give four numbers of 0 to {2**32 - 1}")
         if not 10.0 <= self.control_hz <= 1000.0:
             raise ConfigError(f"ControllerConfig.control_hz={self.control_hz}: give 125 (CB3) or 500 (e-Series)")
         if len(self.tcp) != 6 or not all(math.isfinite(x) for x in self.tcp):

@@ -88,7 +88,6 @@ class URController(PendantMixin):
         self._history: deque[list[float]] = deque(maxlen=64)
         self._forces: deque[np.ndarray] = deque(maxlen=64)
         self._protective_s = -math.inf
-        self.on_script_event: Callable[[str, int, str], None] = lambda kind, line, text: None  # "error" or "message"
         self.builtins = Builtins(self)
         self._tool = Tool(self.target, self.measured, self.tcp)
 
@@ -150,7 +149,6 @@ class URController(PendantMixin):
             if self.program.error is not None:
                 self.counters["program_errors"] += 1
                 self.log(f"program {self.program_name}: {self.program.error}")
-                self.on_script_event("error", self.program.error.line, self.program.error.reason)
             self._end_program()
 
     def _move(self, dt_s: float) -> None:
@@ -298,10 +296,6 @@ class URController(PendantMixin):
         self.messages.append((self.time_s, text[:1000]))
         self.message_count += 1
 
-    def _message(self, text: str) -> None:
-        self.log(text)
-        self.on_script_event("message", 0, text)
-
     def start_program(self, source: str) -> bool:
         """Run an uploaded program in place of the one there is. False, with the reason in the log, when refused."""
         reason = self._why_no_program()
@@ -309,11 +303,10 @@ class URController(PendantMixin):
         if not reason:
             try:
                 program = self._program_factory(
-                    source, self.builtins.table(), self.config.steptime_s, self._message
+                    source, self.builtins.table(), self.config.steptime_s, self.log
                 )
             except SteadyhandError as error:
                 reason = str(error)
-                self.on_script_event("error", getattr(error, "line", 0), getattr(error, "reason", reason))
         if reason:
             self.counters["programs_refused"] += 1
             self.log(f"program refused: {reason}")

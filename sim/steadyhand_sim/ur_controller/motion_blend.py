@@ -47,6 +47,7 @@ class Blended:
         self._now = self._after.step(self._now, dt_s, speed_scale)
         self.done = self._before.done and self._after.done
         if self._before.done:
+            self._before = _Over()  # which held the move before it, and so on: a program may blend for days
             return self._now
         self._then = self._before.step(self._then, dt_s, speed_scale)
         return Setpoint(
