@@ -32,7 +32,7 @@ class Identity:
         for name in ("manufacturer", "serial_number"):
             if not isinstance(getattr(self, name), str) or not _PART.fullmatch(getattr(self, name)):
                 raise ConfigError(f"{name}={getattr(self, name)!r}: give 1 to 64 characters A-Z a-z 0-9 _ . : -")
-        if self.interface and not _PART.fullmatch(self.interface):
+        if self.interface != "" and not (isinstance(self.interface, str) and _PART.fullmatch(self.interface)):
             raise ConfigError(f"interface={self.interface!r}: give 1 to 64 characters A-Z a-z 0-9 _ . : -")
 
     def topic(self, kind: str) -> str:

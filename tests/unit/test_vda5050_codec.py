@@ -146,6 +146,9 @@ def test_topics_and_headers():
 def test_what_cannot_stand_in_a_topic_is_no_identity(part):
     with pytest.raises(ConfigError, match="serial_number"):
         Identity("acme", part)
+    if part != "":
+        with pytest.raises(ConfigError, match="interface"):
+            Identity("acme", "agv", interface=part)
 
 
 def test_timestamps_go_both_ways():

@@ -20,13 +20,16 @@ class BrokerConfig:
     key_file: str = ""
     user: str = ""
     password_file: str = ""
-    keepalive_s: int = described(3, "after one and a half of it a silent broker is lost", "s", 1, 60)
+    keepalive_s: int = described(3, "after twice of it a silent broker is lost", "s", 1, 60)
     connect_timeout_s: float = described(3.0, "for one attempt to connect", "s", 0.1, 30.0)
     retry_s: float = described(0.5, "after the first failed attempt; doubled after each further one", "s", 0.05, 60.0)
     retry_max_s: float = described(10.0, "longest wait between two attempts", "s", 0.05, 600.0)
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        for name in ("ca_file", "cert_file", "key_file", "user", "password_file"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(f"broker.{name}={getattr(self, name)!r}: give a text, in quotes if it is a number")
         if not isinstance(self.host, str) or not self.host or len(self.host) > 253:
             raise ConfigError(f"broker.host={self.host!r}: give the name or address of the broker")
         if not isinstance(self.tls, bool):

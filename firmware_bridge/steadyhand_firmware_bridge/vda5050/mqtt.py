@@ -1,8 +1,8 @@
 """MQTT by paho: one connection, kept by itself with back-off. Moves packets and decides nothing.
 
 Only the blocking part, name look-up, connect and TLS handshake, runs in a thread; everything else happens in `poll`, on
-the caller's thread, without waiting. A clean session, quality of service 0 as the standard wants: nothing is queued for
-us while we are away, and what cannot be sent now is dropped and counted, never sent later.
+the caller's thread, without waiting. A clean session, quality of service 0 as the standard wants for orders: nothing is
+queued for us while we are away, and what no connection takes now is dropped and counted, never sent over the next one.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Mqtt:
     _next_s: float = 0.0
     _wait_s: float = 0.0
     _connected: bool = False
-    _taken: int = 0
+    _arrived: list[tuple[str, bytes, bool]] = field(default_factory=list)
     _closed: bool = False
 
     def __post_init__(self) -> None:
@@ -65,16 +65,25 @@ class Mqtt:
             return self._attempt(now_s)
         before_s = time.monotonic()
         for _ in range(MESSAGES_PER_POLL):
-            taken = self._taken
-            if self._client is None or self._client.loop_read() != paho.MQTT_ERR_SUCCESS:
-                break
-            if self._taken == taken or time.monotonic() - before_s > POLL_S:
+            going_on = self._client is not None and self._read()
+            arrived, self._arrived = self._arrived, []
+            for topic, payload, retained in arrived:
+                self.take(topic, payload, retained)
+            if not (going_on and arrived) or time.monotonic() - before_s > POLL_S:
                 break
         if self._client is not None and self._client.want_write():
             self._client.loop_write()
         if self._client is not None and self._client.loop_misc() != paho.MQTT_ERR_SUCCESS:
             self._lost("the broker is silent")
         return None
+
+    def _read(self) -> bool:
+        """What paho makes of the bytes that have come; what it raises (a topic that is no UTF-8) ends the link, not us."""
+        try:
+            return self._client.loop_read() == paho.MQTT_ERR_SUCCESS
+        except Exception as error:
+            self._lost(f"it sends what is no MQTT ({type(error).__name__}: {error}); see that this port is a broker's")
+            return False
 
     def readable(self) -> list[Any]:
         """The socket, for select."""
@@ -133,17 +142,21 @@ class Mqtt:
             made = str(error) if isinstance(error, ConfigError) else tls.explain(error, config.host, peer)
             if config.tls and isinstance(error, ConnectionResetError):
                 made += "; mosquitto does so when the port is not one for TLS"
+        except Exception as error:  # the thread's edge: without an answer nobody would try again
+            made = f"{type(error).__name__}: {error}"
         self._made.append(made)
 
     def _new_client(self) -> paho.Client:
-        client = paho.Client(paho.CallbackAPIVersion.VERSION2, self.client_id, clean_session=True)
+        client = paho.Client(  # without reconnect_on_failure=False it would connect anew, waiting, in `poll`
+            paho.CallbackAPIVersion.VERSION2, self.client_id, clean_session=True, reconnect_on_failure=False
+        )
         client.connect_timeout = self.config.connect_timeout_s
         if self.config.user:
             client.username_pw_set(self.config.user, self._password)
         if self.config.tls:
             client.tls_set_context(tls.client_context(self._tls_config))
         client.on_connect, client.on_disconnect = self._on_connect, self._on_disconnect
-        client.on_message = self._on_message
+        client.on_message, client.on_subscribe = self._on_message, self._on_subscribe
         return client
 
     def _on_connect(self, client: paho.Client, _: Any, __: Any, code: Any, ___: Any) -> None:
@@ -154,15 +167,20 @@ class Mqtt:
         client.subscribe(self.topic_filter, qos=0)
         return self.changed("")
 
+    def _on_subscribe(self, _: paho.Client, __: Any, ___: int, codes: list[Any], ____: Any) -> None:
+        if any(code.is_failure for code in codes):
+            self._lost(f"the broker refuses to let us read {self.topic_filter}: allow it for user {self.config.user!r}")
+
     def _on_disconnect(self, client: paho.Client, _: Any, __: Any, code: Any, ___: Any) -> None:
         if client is self._client:
             self._lost(f"the connection ended: {code}")
 
     def _on_message(self, _: paho.Client, __: Any, message: paho.MQTTMessage) -> None:
-        self._taken += 1
-        self.take(message.topic, message.payload, message.retain)
+        self._arrived.append((message.topic, message.payload, message.retain))
 
     def _lost(self, why: str) -> None:
+        if self._client is None:
+            return  # told already
         self._count("lost")
         self._drop()
         self._failed(why, time.monotonic())
