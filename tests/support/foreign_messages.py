@@ -6,8 +6,9 @@ packages themselves, from apt. They are built into `build/`, not into the enviro
 a machine without them.
 
 ROS's own generators make the sources, as for any package. Of these only what rclpy over Fast DDS loads is compiled (C,
-Python and the one type support; no CMake, unoptimised), into one library a package: seconds instead of a minute.
+Python, two of the type supports; no CMake, unoptimised): seconds instead of a minute.
 """
+import ctypes
 import fcntl
 import hashlib
 import importlib.util
@@ -21,27 +22,30 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).with_suffix("")
 BUILD = ROOT / "build" / "foreign_messages"
-TYPE_SUPPORT = "rosidl_typesupport_fastrtps_c"
-RUNTIME = f"fastcdr rcutils rosidl_runtime_c rosidl_typesupport_c {TYPE_SUPPORT} {TYPE_SUPPORT}pp"
+SERIALISING, DESCRIBING = TYPE_SUPPORTS = ("rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
+RUNTIME = f"fastcdr rcutils rosidl_runtime_c rosidl_typesupport_c {SERIALISING} {SERIALISING}pp {DESCRIBING}"
 NEEDED = "action_msgs builtin_interfaces geometry_msgs service_msgs std_msgs trajectory_msgs unique_identifier_msgs"
-PARTS = ("generator_c", "generator_py", "typesupport_c", "typesupport_fastrtps_c")
+PARTS = ("generator_c", "generator_py", "typesupport_c", "typesupport_fastrtps_c", "typesupport_introspection_c")
 BUILD_LIMIT_S = 300
 _used: set[str] = set()
 
 
 def use() -> None:
-    """Make the packages importable in this process; builds them the first time (14 s of one processor)."""
+    """Make the packages importable in this process; builds them the first time (20 s of one processor)."""
     for name in sorted(p.name for p in SOURCES.iterdir() if p.is_dir()):
         spec = importlib.util.find_spec(name)
         if name in _used or (spec is not None and str(BUILD) not in str(spec.origin)):
             continue  # by us already, or the real one
-        sys.path.append(str(_built(name)))
+        prefix = _built(name)
+        sys.path.append(str(prefix / "python"))
+        for part in TYPE_SUPPORTS:  # so that ROS finds them by name, although their folder is on no search path
+            ctypes.CDLL(str(prefix / f"lib{name}__{part}.so"), mode=ctypes.RTLD_GLOBAL)
         _used.add(name)
     importlib.invalidate_caches()
 
 
 def _built(name: str) -> Path:
-    """Where to import one package from; by the content of its interfaces, of this file, and the interpreter."""
+    """Prefix of one package: by the content of its interfaces, of this file, and the interpreter."""
     files = [Path(__file__), *sorted(p for p in (SOURCES / name).rglob("*") if p.is_file())]
     content = b"".join(str(p.relative_to(ROOT)).encode() + p.read_bytes() for p in files)
     key = hashlib.sha256(content + sys.version.encode() + sys.prefix.encode()).hexdigest()[:12]
@@ -53,7 +57,7 @@ def _built(name: str) -> Path:
             # in a process of its own, because the generators write to the standard output, and replace it
             _run([sys.executable, "-m", "tests.support.foreign_messages", name, str(prefix)], ROOT)
             (prefix / "complete").touch()
-    return prefix / "python"
+    return prefix
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -62,34 +66,43 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def _build(name: str, prefix: Path) -> None:
+    """Into `prefix`: the package in `python`, and a library for each of the two type supports."""
     import numpy
 
     made, package, environment = prefix / "made", prefix / "python" / name, Path(sys.prefix)
-    sources = _generate(name, made, package)
-    headers = environment / "include"
-    includes = [made, package.parent, sysconfig.get_path("include"), numpy.get_include(), headers, *headers.glob("*")]
-    flags = ["-O0", "-w", "-fPIC", *(f"-I{folder}" for folder in includes)]
+    sources, describing = _generate(name, made, package)
+    headers, libraries = environment / "include", environment / "lib"
+    folders = [made, made / "describing", package.parent, sysconfig.get_path("include"), numpy.get_include(), headers]
+    flags = ["-O0", "-w", "-fPIC", *(f"-I{folder}" for folder in (*folders, *headers.glob("*")))]
+    used = [*RUNTIME.split(), *(f"{needed}__rosidl_{part}" for needed in NEEDED.split() for part in PARTS)]
+    link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}:{prefix},-z,now,--as-needed", *(f"-l{part}" for part in used)]
+
+    def library(target: Path, *parts: str | Path) -> Path:
+        named = f"-Wl,-soname,{target.name}"
+        _run(["g++", "-shared", named, *map(str, parts), *link, "-o", str(target)], made)
+        return target
+
     (made / "all.cpp").write_text("".join(f'#include "{s}"\n' for s in sources if s.endswith(".cpp")))
     _run(["gcc", "-c", *flags, *(s for s in sources if s.endswith(".c"))], made)
     _run(["g++", "-c", "-std=c++17", *flags, "all.cpp"], made)  # at once: nearly all of it is headers
-    libraries, target = environment / "lib", package / f"{name}_s__rosidl_typesupport_c.so"
-    used = [*RUNTIME.split(), *(f"{name}__rosidl_{part}" for name in NEEDED.split() for part in PARTS)]
-    link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-Wl,--as-needed", *(f"-l{library}" for library in used)]
-    _run(["g++", "-shared", *(o.name for o in made.glob("*.o")), *link, "-Wl,-z,now", "-o", str(target)], made)
+    first = library(prefix / f"lib{name}__{SERIALISING}.so", *made.glob("*.o"))
+    _run(["gcc", "-c", *flags, *describing], made / "describing")
+    library(prefix / f"lib{name}__{DESCRIBING}.so", *(made / "describing").glob("*.o"), first)
+    library(package / f"{name}_s__rosidl_typesupport_c.so", "-Wl,--no-as-needed", first)
 
 
-def _generate(name: str, made: Path, package: Path) -> list[str]:
-    """The sources: headers and C below `made`/NAME, Python modules and their C below `package`."""
+def _generate(name: str, made: Path, package: Path) -> tuple[list[str], list[str]]:
+    """Sources of all but the describing type support, and its own; Python modules and their C are below `package`."""
     from rosidl_adapter import convert_to_idl
     from rosidl_generator_c import generate_c as generate_structures
     from rosidl_generator_py import generate_py
     from rosidl_generator_type_description import generate_type_hash
     from rosidl_typesupport_c import generate_c as generate_handles
     from rosidl_typesupport_fastrtps_c import generate_typesupport_fastrtps_c
+    from rosidl_typesupport_introspection_c import generate_c as generate_descriptions
 
     share, source, target = Path(sys.prefix) / "share", SOURCES / name, made / name
     files = sorted(p.relative_to(source) for p in source.rglob("*") if p.is_file())
-    target.mkdir(parents=True, exist_ok=True)
     interfaces = [convert_to_idl(source, name, file, made / "idl").relative_to(made / "idl") for file in files]
 
     def run(generate: Callable, generator: str, output: Path, *more: list[str], **arguments: list[str]) -> list[str]:
@@ -100,7 +113,7 @@ def _generate(name: str, made: Path, package: Path) -> list[str]:
         (made / f"{generator}.json").write_text(json.dumps(given))
         for header in (share / generator / "resource").glob("*__visibility_control.h.in"):
             text = header.read_text().replace("@PROJECT_NAME@", name).replace("@PROJECT_NAME_UPPER@", name.upper())
-            (output / "msg").mkdir(exist_ok=True)
+            (output / "msg").mkdir(parents=True, exist_ok=True)
             (output / "msg" / header.stem).write_text(text)
         return [str(path) for path in generate(str(made / f"{generator}.json"), *more)]
 
@@ -110,13 +123,15 @@ def _generate(name: str, made: Path, package: Path) -> list[str]:
     originals = [str(source / file) for file in files]
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").touch()
-    return [
+    sources = [
         *run(generate_structures, "rosidl_generator_c", target,
              type_description_tuples=hashes, ros_interface_files=originals),
-        *run(generate_handles, "rosidl_typesupport_c", target, [TYPE_SUPPORT]),
-        *run(generate_typesupport_fastrtps_c, TYPE_SUPPORT, target),
+        *run(generate_handles, "rosidl_typesupport_c", target, [*TYPE_SUPPORTS]),
+        *run(generate_typesupport_fastrtps_c, SERIALISING, target),
         *run(generate_py, "rosidl_generator_py", package, ["rosidl_typesupport_c"]),
     ]  # fmt: skip
+    described = run(generate_descriptions, DESCRIBING, made / "describing" / name)
+    return sources, [path for path in described if path.endswith(".c")]
 
 
 if __name__ == "__main__":
