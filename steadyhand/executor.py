@@ -22,7 +22,9 @@ from steadyhand.task import Code, Failure
 from steadyhand.types import Estimate, EstimateMode, ObjectEstimate, RobotState
 
 
-WIDTH_RESTS_M = 0.002  # between two ticks: the sensor's noise, far below a closing finger's 5 mm
+# The width has not changed by more than the sensor's noise for so long: over two readings of a gripper that is read 20
+# times a second, in which the slowest one (20 mm/s) closes further.
+WIDTH_RESTS_M, WIDTH_RESTS_S = 0.002, 0.12
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Run:
     seen: set[str] = field(default_factory=set)  # observations since OBSERVE began
     empty_since_s: float | None = None
     steady: int = 0  # states in a row that confirm (or deny) the gripper's post-condition
-    last_width_m: float = 0.0
+    rests_at_m: float = 0.0
+    rests_since_s: float = 0.0
     last_grip: str = ""
     speed: float = 1.0  # of the policy's time
     grasp_z_m: float = 0.0
@@ -272,8 +275,9 @@ class Executor:
         motion = self._follow(state, gripper_m=self._grip(0.0))
         elapsed = state.stamp_s - run.entered_s
         # closing fingers pass the width of a grasp
-        resting = abs(state.gripper_width_m - run.last_width_m) < WIDTH_RESTS_M
-        run.last_width_m = state.gripper_width_m
+        if not abs(state.gripper_width_m - run.rests_at_m) < WIDTH_RESTS_M:
+            run.rests_at_m, run.rests_since_s = state.gripper_width_m, state.stamp_s
+        resting = state.stamp_s - max(run.rests_since_s, run.entered_s) >= WIDTH_RESTS_S
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
         if run.steady >= 3 and elapsed >= 0.3 and run.path is not None and run.path.over(state.stamp_s):
             run.place = planner.plan_place(estimate, self.used_points)

@@ -97,7 +97,7 @@ _ROWS = (
     PhaseRow(Phase.PICK, "policy, position towards the object",
              "tool within 12 mm (xy) and 10 mm (z) of the object, below 80 mm/s, and the policy asks to close",
              "policy_deadline_s", _MOVE, (*_CUT, "target_lost", "target_moved", "policy_unavailable"), "`grasp`"),
-    PhaseRow(Phase.GRASP, "braking, then finger force", "width 30 to 46 mm and resting, 3 times in a row",
+    PhaseRow(Phase.GRASP, "braking, then finger force", "width 30 to 46 mm, 3 times in a row after 120 ms of rest",
              "gripper_deadline_s", "grasp_empty", ("grasp_empty", "chunks_refused"), "`lift`"),
     PhaseRow(Phase.LIFT, "planned straight tool move", "width 30 to 46 mm, tool 100 mm above the grasp",
              "move_deadline_s", _MOVE, (*_CUT, "grasp_lost"), "`place`"),
