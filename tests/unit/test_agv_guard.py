@@ -383,6 +383,21 @@ def test_of_two_commands_that_wait_the_newer_is_carried_out():
     assert cell.agv.last(Verdict).accepted and cell.agv.guard.agv.feedback().task_id == "newer"
 
 
+@pytest.mark.parametrize("peer_timeout_s", [0.1, 1.5])
+def test_the_place_is_claimed_from_the_command_to_the_tasks_end_however_long_the_arm_is_given(peer_timeout_s):
+    cell = Cell(FAR_M, peer_timeout_s=peer_timeout_s).armed()
+    claimed = []
+    cell.agv.drive()
+    cell.run(peer_timeout_s + 0.5, lambda: claimed.append(bool(cell.agv.guard.beat().zone)))
+    assert cell.agv.speed() > 0.05
+    cell.agv.guard.handle(cell.agv.shell, Pause(cell.agv.state.token, cell.agv.state.stamp_s, "h", True), cell.agv.now_s)
+    cell.run(3.0, lambda: claimed.append(bool(cell.agv.guard.beat().zone)))
+    assert cell.agv.speed() == 0.0 and all(claimed)
+    cell.agv.guard.handle("operator", Arm("disarm", "", "r"), cell.agv.now_s)
+    cell.run(1.0)
+    assert not cell.agv.guard.beat().zone
+
+
 def test_an_arm_does_not_reach_over_a_vehicle_that_moves():
     cell = Cell(FAR_M).armed()
     cell.arm.guard.zone._box = None

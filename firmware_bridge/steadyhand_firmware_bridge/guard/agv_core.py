@@ -79,7 +79,8 @@ class AgvGuard(GuardBase):
         self._moments(now_s)
         self._arming(now_s)
         self._begin_waiting(now_s)
-        if at_rest and not self.moving and now_s - self._claimed_s > self.config.velocity_timeout_s:
+        idle = self._waiting is None and now_s - self._claimed_s > self.config.velocity_timeout_s
+        if at_rest and not self.moving and idle:
             self._claim_s = None
         self.seq += 1
         return self._publishable(feedback, at_rest, now_s)
@@ -221,6 +222,7 @@ class AgvGuard(GuardBase):
         if self._waiting is None or now_s < self._waiting[2]:
             return
         (client, message, _), self._waiting = self._waiting, None
+        self._claimed_s = now_s  # until the vehicle says what has become of it
         occupied = self.interlock(now_s)
         if occupied:
             self._refuse(client, message.trace_id, Reason.WORKSPACE, f"interlock: {occupied}")
