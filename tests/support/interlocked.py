@@ -253,8 +253,8 @@ class Pair:
         raise AssertionError(f"never under way: {self.agv.state}")
 
     def pause(self, hold: bool) -> str:
-        token = self.agv.state.token
-        return self.agv.send(lambda trace: Pause(token, hold, trace))
+        s = self.agv.state
+        return self.agv.send(lambda trace: Pause(s.token, s.stamp_s, trace, hold))
 
     def stands(self):
         """The vehicle, measured."""
