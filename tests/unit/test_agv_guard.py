@@ -8,7 +8,7 @@ import pytest
 from steadyhand import guard_state as gs
 from steadyhand.agv import AgvKind
 from steadyhand.errors import ConfigError
-from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
+from steadyhand.guard_protocol import Arm, Drive, Gripper, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
 from steadyhand_firmware_bridge.fake_agv import FakeAgv
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig, load
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
@@ -374,6 +374,20 @@ def test_a_command_that_waits_is_refused_by_a_stop_and_begins_in_no_later_arming
     assert cell.agv.speed() == 0.0 and cell.agv.guard.agv.feedback().task_id == ""
 
 
+def test_an_arms_command_is_refused_by_name():
+    rig = Rig().run(0.5)
+    assert rig.arm().ok
+    rig.guard.handle(rig.shell, Gripper(rig.state.token, 0.0, "g"), rig.now_s)
+    assert rig.last(Verdict).reason == "malformed" and "takes Drive, Twist, Pause" in rig.last(Verdict).detail
+
+
+def test_way_points_without_names_are_told():
+    rig = Rig().run(0.5)
+    assert rig.arm().ok
+    rig.drive(names=["a", "b", "c"])
+    assert rig.last(Verdict).detail == "names: 3, poses: 2; give a name and a pose for each way-point"
+
+
 def test_of_two_commands_that_wait_the_newer_is_carried_out():
     cell = Cell(FAR_M).armed()
     cell.agv.drive(task_id="older")
@@ -481,7 +495,16 @@ def test_a_wrong_file_is_refused_by_name(tmp_path, text, match):
         load(tmp_path / "agv.yaml")
 
 
-@pytest.mark.parametrize("changes", [dict(velocity_timeout_s=0.6), dict(name=""), dict(peers={"agv": "x"})])
-def test_a_wrong_guard_is_refused(changes):
-    with pytest.raises(ConfigError):
+@pytest.mark.parametrize("changes, match", [
+    (dict(velocity_timeout_s=0.6), "velocity_timeout_s"), (dict(name=""), "name"),
+    (dict(peers={"agv": "x"}), "peers.agv"), (dict(peers={"arm": "x"}, interlock="arm"), "interlock='arm'"),
+    (dict(interlock=None), "interlock=None"), (dict(interlock=(["arm"],)), r"interlock: \['arm'\] is none"),
+    (dict(interlock_xy_m=(0.0, 1.0)), "without interlock"),
+    (dict(peers={"arm": "x"}, interlock=("arm",), interlock_xy_m=(True, 1.0)), "interlock_xy_m"),
+    (dict(peers={"arm": "x"}, interlock=("arm",), interlock_xy_m=5), "interlock_xy_m"),
+    (dict(peers={"arm": "x"}, interlock=("arm",), interlock_xy_m=None), "interlock_xy_m"),
+    (dict(moving_inputs={"agent": 0.1}), "moving_inputs.agent"),
+])  # fmt: skip
+def test_a_wrong_guard_is_refused(changes, match):
+    with pytest.raises(ConfigError, match=match):
         AgvGuardConfig(**changes)

@@ -38,6 +38,15 @@ def test_the_shipped_configuration_loads():
         ("moving_inputs: {camera: 0.1}", "moving_inputs.camera"),
         ("{inputs: {camera: 0.2}, moving_inputs: {camera: 0.3}}", "moving_inputs.camera=0.3"),
         ("{inputs: {camera: 0.2}, moving_inputs: {camera: .nan}}", "moving_inputs.camera=nan"),
+        ("interlock: agv", "interlock='agv'"),
+        ("interlock: [agv]", "interlock: 'agv' is none of the peers"),
+        ("interlock: [[agv]]", r"interlock: \['agv'\] is none of the peers"),
+        ("{peers: {agv: x}, interlock: [agv]}", "both or neither"),
+        ("interlock_zone_m: [0, 0, 0, 1, 1, 1]", "both or neither"),
+        ("{peers: {agv: x}, interlock: [agv], interlock_zone_m: [0, 0, 0, 1, 1]}", "interlock_zone_m"),
+        ("{peers: {agv: x}, interlock: [agv], interlock_zone_m: [0, 0, 0, 1, 1, .nan]}", "interlock_zone_m"),
+        ("{peers: {agv: x}, interlock: [agv], interlock_zone_m: [0, 0, 0, 1, yes, 1]}", "interlock_zone_m"),
+        ("{peers: {agv: x}, interlock: [agv], interlock_zone_m: [0, 0, 1, 1, 1, 1]}", "each from below its to"),
     ],
 )
 def test_wrong_parameters_are_refused_by_name(tmp_path, text, match):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from steadyhand import cell, ur5
-from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, Stop, Verdict, decode, encode
+from steadyhand.guard_protocol import (
+    Arm, Beat, Chunk, Drive, Gripper, Heartbeat, Pause, Reply, Stop, Twist, Verdict, decode, encode,
+)
 from steadyhand.protocols import Command, ProgramState
 from steadyhand.types import Mode
 from steadyhand_firmware_bridge import fake
@@ -231,6 +233,22 @@ def test_another_connection_than_the_commanders_is_refused():
     chunk = Chunk(s.token, s.seq, s.stamp_s, "t", "policy", list(ur5.JOINT_NAMES), 0.05, [s.q_rad] * 8)
     rig.guard.handle("stranger", chunk, rig.now_s)
     assert rig.last(Verdict).reason == "second_commander" and not rig.guard.pending
+
+
+NOT_FOR_AN_ARM = (
+    Drive(1, 1.0, "t", "task", ["a"], [[0.0, 0.0]]), Twist(1, 1.0, "t", 0.1, 0.0, 0.0), Pause(1, 1.0, "t", False),
+    Verdict("t", True), Beat("guard", 1, 99), Reply("t", True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("message", NOT_FOR_AN_ARM, ids=lambda message: type(message).__name__)
+def test_what_is_no_command_of_an_arm_is_refused_by_name_and_counted(message):
+    rig = armed()
+    rig.guard.handle(rig.shell, message, rig.now_s)
+    assert rig.last(Verdict).reason == "malformed" and rig.last(Verdict).trace_id in ("t", "")
+    assert rig.last(Verdict).detail == f"{type(message).__name__}: as commands this guard takes Chunk, Gripper"
+    rig.run(0.1)
+    assert rig.state.mode == "ARMED_AUTO" and rig.state.counters["refused:malformed"] == 1
 
 
 def test_newest_chunk_wins_and_the_older_is_counted():

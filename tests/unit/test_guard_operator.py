@@ -118,6 +118,15 @@ def test_the_loss_of_the_operator_in_command_stops(when):
     assert rig.guard.commander == rig.shell
 
 
+@pytest.mark.parametrize("mode", ["auto", "manual", "recover"])
+def test_nobody_is_armed_behind_the_back_of_who_asked_and_gave_up(mode):
+    rig = rig_of()
+    rig.guard.handle("console", Arm(mode, CREDENTIAL, "m"), rig.now_s)
+    rig.guard.forget("console", rig.now_s)
+    rig.run(0.5)
+    assert rig.state.mode == "STOPPED" and names(rig.state) == ["shell_lost"]
+
+
 def test_an_operator_in_command_that_falls_silent_while_moving_stops():
     rig = rig_of()
     take(rig)

@@ -1,7 +1,6 @@
 """Parameters of a vehicle's guard, validated where they enter. YAML (`config/agv.yaml`) only fills them."""
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError
 from steadyhand.vda5050.header import Identity
-from steadyhand_firmware_bridge.guard.config import check_inputs, check_peers, read
+from steadyhand_firmware_bridge.guard.config import (
+    are_coordinates, check_inputs, check_interlock, check_moving_inputs, check_peers, read,
+)
 from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
 
 
@@ -36,15 +37,16 @@ class AgvGuardConfig:
     def __post_init__(self) -> None:
         check_inputs("inputs", self.inputs)
         check_inputs("moving_inputs", self.moving_inputs)
+        check_moving_inputs(self.moving_inputs, self.inputs)
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(f"name={self.name!r}: give the name of this guard")
         check_peers(self.peers, self.name)
-        for name in self.interlock:
-            if name not in self.peers:
-                raise ConfigError(f"interlock: {name!r} is none of the peers")
+        check_interlock(self.interlock, self.peers)
         place = self.interlock_xy_m
-        if place and not (len(place) == 2 and all(isinstance(v, (int, float)) and math.isfinite(v) for v in place)):
+        if place != () and not are_coordinates(place, 2):
             raise ConfigError(f"interlock_xy_m={place!r}: give [x, y] in m, or leave it out")
+        if place and not self.interlock:
+            raise ConfigError(f"interlock_xy_m={place!r} without interlock: name the peers that must be clear there")
         check_ranges(self)
 
 

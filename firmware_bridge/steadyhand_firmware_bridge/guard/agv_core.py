@@ -30,6 +30,7 @@ UNDER_WAY = (TaskState.SENT, TaskState.UNDER_WAY)
 class AgvGuard(GuardBase):
     """All of the guard's decisions for one vehicle. `answer` sends a message to a client (any opaque value)."""
 
+    commands = (Drive, Twist, Pause)
     late_limit_s = 0.5
 
     def __init__(
@@ -173,8 +174,6 @@ class AgvGuard(GuardBase):
     # --- commands ---
 
     def _command(self, client: Any, message: Any, now_s: float) -> None:
-        if not isinstance(message, (Drive, Twist, Pause)) or not self._may_command(client, message.trace_id):
-            return None
         refused = self._not_now(message, now_s)
         if refused is not None:
             return self._refuse(client, message.trace_id, *refused)
@@ -184,7 +183,7 @@ class AgvGuard(GuardBase):
         if isinstance(message, Twist):
             return self._on_twist(client, message, now_s)
         if isinstance(message, Drive):
-            wrong = check_command(_task(message), self.agv.kind)
+            wrong = _unequal(message) or check_command(_task(message), self.agv.kind)
             if wrong:
                 return self._refuse(client, message.trace_id, Reason.MALFORMED, wrong)
         self._drop_waiting("superseded before it began")
@@ -276,11 +275,14 @@ class AgvGuard(GuardBase):
         return super().counters() | {f"bridge:{name}": n for name, n in bridge.items()}
 
 
+def _unequal(message: Drive) -> str:
+    names, poses = len(message.names), len(message.poses)
+    return "" if names == poses else f"names: {names}, poses: {poses}; give a name and a pose for each way-point"
+
+
 def _task(message: Drive) -> DriveTo:
     """The task in a message; what is wrong with it is left for `check_command` to name."""
-    points = ()
-    if len(message.names) == len(message.poses):
-        points = tuple(_waypoint(name, pose, message.map_id) for name, pose in zip(message.names, message.poses))
+    points = tuple(_waypoint(name, pose, message.map_id) for name, pose in zip(message.names, message.poses))
     return DriveTo(message.task_id, points, message.speed_m_s or None)
 
 

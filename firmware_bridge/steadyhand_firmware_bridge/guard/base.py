@@ -59,6 +59,7 @@ class GuardBase:
 
     # --- what the loop needs beside `cycle`, `handle` and the stops ---
 
+    commands: tuple[type, ...] = ()  # the messages that `_command` takes, of the commander only
     late_limit_s = 0.040  # a cycle that begins so late is a fault
     pending = False  # whether a command waits to be judged by `admit`
 
@@ -172,15 +173,20 @@ class GuardBase:
                 self._on_arm(client, message, now_s)
             case RobotAct():
                 self._on_act(client, message, now_s)
+            case _ if isinstance(message, self.commands):
+                if self._may_command(client, message.trace_id):
+                    self._command(client, message, now_s)
             case _:
-                self._command(client, message, now_s)
+                taken = ", ".join(kind.__name__ for kind in self.commands)
+                detail = f"{type(message).__name__}: as commands this guard takes {taken}"
+                self._refuse(client, getattr(message, "trace_id", ""), Reason.MALFORMED, detail)
 
     def forget(self, client: Any, now_s: float) -> None:
         """A client has gone."""
         self._acts.forget(client)
         if self._arm_asked is not None and self._arm_asked[0] is client:
             self._arm_asked = None
-            if self._arm_commands and self.state.arming is not None:
+            if self.state.arming is not None:  # nobody is armed behind the back of who asked and gave up
                 self.fault("shell_lost", "the operator's connection ended while arming", now_s)
         if client is self._manual:
             self._manual = None

@@ -66,23 +66,37 @@ class GuardConfig:
                     raise ConfigError(f"streaming_sources={value!r}: give a list of names from {', '.join(SOURCES)}")
             else:
                 _positive(f.name, value)
-        _check_interlock(self.interlock, self.interlock_zone_m, self.peers)
-        for name, limit in self.moving_inputs.items():
-            if not limit <= self.inputs.get(name, 0.0):
-                raise ConfigError(f"moving_inputs.{name}={limit!r}: give an input of `inputs`, and at most its limit")
+        check_interlock(self.interlock, self.peers)
+        _check_zone(self.interlock, self.interlock_zone_m)
+        check_moving_inputs(self.moving_inputs, self.inputs)
 
 
-def _check_interlock(names: Any, zone: Any, peers: Mapping[str, str]) -> None:
-    if not isinstance(names, tuple) or any(name not in peers for name in names):
+def check_moving_inputs(moving: Mapping[str, float], inputs: Mapping[str, float]) -> None:
+    for name, limit in moving.items():
+        if not limit <= inputs.get(name, 0.0):
+            raise ConfigError(f"moving_inputs.{name}={limit!r}: give an input of `inputs`, and at most its limit")
+
+
+def check_interlock(names: Any, peers: Mapping[str, str]) -> None:
+    if not isinstance(names, tuple):
         raise ConfigError(f"interlock={names!r}: give a list of names of the peers")
+    for name in names:
+        if not isinstance(name, str) or name not in peers:
+            raise ConfigError(f"interlock: {name!r} is none of the peers")
+
+
+def are_coordinates(values: Any, n: int) -> bool:
+    """Whether `values` is a tuple of n finite numbers."""
+    numbers = isinstance(values, tuple) and len(values) == n
+    return numbers and all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values)
+
+
+def _check_zone(names: tuple[str, ...], zone: Any) -> None:
     if bool(names) != bool(zone):
         raise ConfigError("interlock and interlock_zone_m: give both or neither")
     if not zone:
         return
-    numbers = isinstance(zone, tuple) and len(zone) == 6 and all(
-        isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in zone
-    )
-    if not numbers or any(zone[i] >= zone[i + 3] for i in range(3)):
+    if not are_coordinates(zone, 6) or any(zone[i] >= zone[i + 3] for i in range(3)):
         raise ConfigError(f"interlock_zone_m={zone!r}: give x, y, z from and x, y, z to, in m, each from below its to")
 
 

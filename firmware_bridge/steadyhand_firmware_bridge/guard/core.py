@@ -32,6 +32,8 @@ LINK_REFUSALS = 3  # packages in a row that the link did not take
 class Guard(GuardBase):
     """All of the guard's decisions for one arm. `answer` sends a message to a client (any opaque value)."""
 
+    commands = (Chunk, Gripper)
+
     def __init__(
         self,
         robot: Robot,
@@ -271,8 +273,6 @@ class Guard(GuardBase):
     # --- clients ---
 
     def _command(self, client: Any, message: Any, now_s: float) -> None:
-        if not isinstance(message, (Chunk, Gripper)) or not self._may_command(client, message.trace_id):
-            return
         if isinstance(message, Chunk):
             self._drop_pending(Reason.FLOOD, "superseded before it was judged")
             self._pending = (client, message)
