@@ -95,6 +95,12 @@ def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
         Server(tmp_path / "slot").open()
 
 
+def test_a_place_where_no_folder_can_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="file/run: Not a directory; set XDG_RUNTIME_DIR"):
+        Server(tmp_path / "file" / "run" / "slot").open()
+
+
 def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "slot").symlink_to(tmp_path / "real")

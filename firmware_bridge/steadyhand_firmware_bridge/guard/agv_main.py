@@ -21,7 +21,7 @@ from steadyhand_firmware_bridge.guard.agv_config import AgvFile, AgvGuardConfig,
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
-from steadyhand_firmware_bridge.guard.server import Server
+from steadyhand_firmware_bridge.guard.server import Server, private_folder
 
 FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside it
 
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
             agv, config = _vda5050(file, args.broker), file.guard
         else:
             agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
-        folder = Path(args.socket_dir) if args.socket_dir else current_slot().socket_dir / FOLDER
+        folder = Path(args.socket_dir) if args.socket_dir else _own_folder()
     except SteadyhandError as error:
         print(f"steadyhand-agv-guard: {error}", file=sys.stderr)
         return 1
@@ -46,7 +46,6 @@ def serve(agv: Agv, config: AgvGuardConfig, folder: Path, sched: str = "auto") -
     """Guard this vehicle until SIGTERM or SIGINT, on the main thread. For whatever process holds a bridge."""
     with contextlib.ExitStack() as opened:
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             server, peers = Server(folder), PeerSocket(folder, config.peers)
             for part in (server, peers, agv):  # the vehicle is let go first, the slot last
                 opened.callback(part.close)
@@ -67,10 +66,20 @@ def serve(agv: Agv, config: AgvGuardConfig, folder: Path, sched: str = "auto") -
             loop.run(guard)
         except Exception:  # the process's edge: one stop more, then nothing
             traceback.print_exc()
-            agv.stop(time.monotonic())
             code = 3
+            try:
+                agv.stop(time.monotonic())
+            except Exception:  # what broke the loop may break this too
+                traceback.print_exc()
         print(f"steadyhand-agv-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
         return code
+
+
+def _own_folder() -> Path:
+    """Below the slot's, which is made private here: an arm's guard of this slot may start later, or never."""
+    slot_folder = current_slot().socket_dir
+    private_folder(slot_folder)
+    return slot_folder / FOLDER
 
 
 def _fresh_token() -> int:

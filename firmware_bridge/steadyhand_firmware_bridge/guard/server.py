@@ -228,6 +228,8 @@ def private_folder(folder: Path) -> None:
             path.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             pass
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror}; set XDG_RUNTIME_DIR to a folder of your own") from error
         info = path.lstat()
         if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
             raise ConfigError(f"{path}: not a folder of user {os.getuid()}; remove it, or set XDG_RUNTIME_DIR to one")
