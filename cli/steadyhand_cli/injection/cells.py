@@ -18,7 +18,7 @@ from steadyhand.guard_protocol import State
 from steadyhand_cli.injection import judge, observer, onset
 from steadyhand_cli.injection.acts import Operators, perform
 from steadyhand_cli.injection.running import RunningGraph
-from steadyhand_cli.injection.table import Injection, Kind, process_of
+from steadyhand_cli.injection.table import Injection, Kind, Signal, process_of
 from steadyhand_cli.job import RESULT_NAMES
 
 PHASE_TIMEOUT_S = 60.0
@@ -216,11 +216,12 @@ class Cells:
 
     def _end_goal(self, goal, injection: Injection) -> str:
         """The goal's result; one that still runs is cancelled. An agent that died takes its goal with it."""
-        graph, struck = self.graph, process_of(injection.act)
+        graph, act = self.graph, injection.act
+        died = isinstance(act, Signal) and act.process == "agent_node"
         deadline = time.monotonic() + (0.0 if injection.expect.kind is not Kind.STOP else RESULT_S)
-        while not goal.done.is_set() and time.monotonic() < deadline and struck != "agent_node":
+        while not goal.done.is_set() and time.monotonic() < deadline and not died:
             graph.tick()
-        if not goal.done.is_set() and struck != "agent_node":
+        if not goal.done.is_set() and not died:
             graph.session.cancel(goal)
             deadline = time.monotonic() + RESULT_S
             while not goal.done.is_set() and time.monotonic() < deadline:
