@@ -275,7 +275,7 @@ class Vehicle:
         self.follower.stop(load)
         if self.at_rest:
             away = math.hypot(place.x_m - pose[0], place.y_m - pose[1])
-            if away > max(near_m, 0.25):
+            if away > max(near_m, self.config.arrival_limit_m):
                 self._off_path = True
             else:
                 self._traverse()

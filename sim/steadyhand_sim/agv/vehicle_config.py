@@ -43,7 +43,8 @@ class VehicleConfig:
     period_s: float = 0.04
     field_margin_m: float = 0.25  # what is left in front when stopped by the protective field
     field_clear_s: float = 2.0  # the field must be free for so long before it drives on by itself
-    arrival_m: float = 0.03  # a node is reached so near, where the order allows no deviation
+    arrival_m: float = 0.03  # it brakes and steers for a node to be met so near
+    arrival_limit_m: float = 0.25  # a node is not reached further away than this, or than the order allows if that is more
     arrival_rad: float = 0.05
     dock_m: float = 0.012
     dock_rad: float = 0.02
