@@ -449,3 +449,49 @@ def test_backwards_on_an_edge():
     rig.until(lambda: not rig.v.book.active)
     assert min(rig.speeds) < -0.3 and max(rig.speeds) == 0.0
     assert rig.unit.plant.pose()[0] == pytest.approx(-3.0, abs=0.05)
+
+
+@pytest.mark.parametrize("text", ["x" * 65, "\u00e9" * 33, "a\nb", "\x00"])
+@pytest.mark.parametrize("field", ["orderId", "nodeId", "edgeId", "actionId", "loadId", "instant", "actionType", "lastNodeId"])
+def test_what_the_state_would_repeat_must_be_short_and_printable(field, text):
+    rig = Rig()
+    message = order(STRAIGHT, actions={1: [action("pick", "a", loadId=text if field == "loadId" else "l")]})
+    places = {"orderId": message, "nodeId": message["nodes"][1], "edgeId": message["edges"][0],
+              "actionId": message["nodes"][1]["actions"][0]}  # fmt: skip
+    if field == "nodeId":
+        message["edges"][0]["endNodeId"] = text
+    if field in places or field == "loadId":
+        places.get(field, {})[field] = text
+        assert rig.v.on_order(message) is Answer.REFUSED
+    else:
+        where = {"x": -5.0, "y": 0.0, "theta": 0.0, "mapId": "hall", "lastNodeId": text}
+        rig.v.on_instant_actions(instant(
+            action(text, "i") if field == "actionType" else
+            action("initPosition", "i", **where) if field == "lastNodeId" else action("stateRequest", text)
+        ))  # fmt: skip
+    assert "64 bytes" in rig.state().errors[-1].text and text not in (rig.state().order_id, rig.state().last_node_id)
+
+
+@pytest.mark.parametrize("version", codec.VERSIONS)
+def test_the_longest_state_fits_into_its_message(version):
+    rig = Rig(version=version)
+
+    def long(prefix, k=0):
+        return f"{prefix}{k}".ljust(64, chr(92))  # a backslash takes two bytes in JSON
+
+    for update in range(4):  # 64 nodes and 64 actions more with each
+        first, count = (0, 64) if update == 0 else (64 * update - 1, 65)
+        message = order([(-5 + (first + k) % 2, 0) for k in range(count)], long("o"), update, first=first, version=version)
+        for k, entry in enumerate(message["nodes"], first):
+            entry["nodeId"] = long("n", k)
+            entry["nodePosition"]["theta"] = 1.2345678901234567
+            entry["actions"] = [action("waitForTrigger", long("a", k))] if update == 0 or k > first else []
+        for k, entry in enumerate(message["edges"], first):
+            entry.update(edgeId=long("e", k), startNodeId=long("n", k), endNodeId=long("n", k + 1))
+        assert rig.v.on_order(message) is not Answer.REFUSED, rig.v.refusals
+    for k in range(12):
+        rig.v.on_order(order([(99, 99)], order_id=long("other", k)))
+        rig.v.on_instant_actions(instant(*(action(long("t", i), long("i", 10 * k + i)) for i in range(10))))
+    message = rig.identity.header(0, 1e9) | reports.state(rig.v, version)
+    assert len(message["nodeStates"]) == 255 and len(rig.v.book.queue.entries) == 256
+    assert len(codec.encode("state", message, version)) < codec.MAX_BYTES * 0.9

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from steadyhand_sim.agv.order import Action
+from steadyhand_sim.agv.order import Action, wrong_id
 
 NUMBER, TEXT = (int, float), (str,)
 NOT_NEGATIVE = ("weight", "height", "depth")
@@ -65,6 +65,8 @@ def known(action: Action, scope: str) -> str:
         if not isinstance(value, types) or isinstance(value, bool) or types is NUMBER and not math.isfinite(value):
             wanted = "a number" if types is NUMBER else "a string"
             return f"{action.action_type}: actionParameter {key}={str(value)[:60]!r}, wanted {wanted}"
+        if types is TEXT and (why := wrong_id(value)):
+            return f"{action.action_type}: actionParameter {key}={why}"
         if key in NOT_NEGATIVE and value < 0:
             return f"{action.action_type}: actionParameter {key}={value}, wanted 0 or more"
     return ""

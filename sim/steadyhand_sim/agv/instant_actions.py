@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from steadyhand_sim.agv.actions import Entry, known, newest
-from steadyhand_sim.agv.order import Action, Place, read_action
+from steadyhand_sim.agv.order import Action, Place, read_action, wrong_id
 from steadyhand_sim.agv.order_book import AUTOMATIC_MODES
 from steadyhand_sim.agv.refusals import Kind, Refusal
 
@@ -38,6 +38,10 @@ class InstantActions:
 
     def _begin(self, action: Action) -> bool:
         """Whether it could be begun."""
+        why = wrong_id(action.action_id) or wrong_id(action.action_type)
+        if why:  # no state of it either: it would repeat what is too long
+            self._report(action, Kind.INSTANT_ACTION, f"actionId or actionType {why}")
+            return False
         former = self._taken.get(action.action_id)
         if former == action:
             self.repeated += 1  # the same message again changes nothing

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from steadyhand_sim.agv.refusals import Kind, Refusal
 
 UNUSABLE_EDGE_FIELDS = ("trajectory", "corridor", "direction")  # the vehicle drives straight lines and stays on them
 BLOCKING = ("NONE", "SINGLE", "SOFT", "HARD")
+MAX_ID_BYTES = 64  # what the state repeats must fit into its message, or nothing is heard of the vehicle any more
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,23 @@ def read_order(message: Mapping[str, Any]) -> Order | Refusal:
     return _malformed(order) or _unusable(order, message["edges"]) or order
 
 
+def wrong_id(text: str) -> str:
+    """Why the state cannot repeat a string; empty when it can."""
+    if len(text.encode()) <= MAX_ID_BYTES and text.isprintable():
+        return ""
+    return f"{text[:30]!r} ({len(text)} characters): give at most {MAX_ID_BYTES} bytes of printable characters"
+
+
+def _ids(order: Order) -> Iterator[tuple[str, str]]:
+    yield "orderId", order.order_id
+    for node in order.nodes:
+        yield "nodeId", node.node_id
+    for edge in order.edges:
+        yield "edgeId", edge.edge_id
+    for action in order.actions():
+        yield "actionId", action.action_id
+
+
 def _malformed(order: Order) -> Refusal | None:
     nodes, edges = order.nodes, order.edges
 
@@ -148,6 +166,9 @@ def _malformed(order: Order) -> Refusal | None:
 
     if not order.order_id:
         return no("orderId is empty; give an id")
+    for field, value in _ids(order):
+        if why := wrong_id(value):
+            return no(f"{field} {why}", (field, value))
     if not nodes:
         return no("nodes: none; an order has one node at least")
     if len(edges) != len(nodes) - 1:

@@ -9,7 +9,7 @@ from typing import Any
 
 from steadyhand.vda5050.dialect import CONNECTION_BROKEN
 from steadyhand_sim.agv.actions import ACTIONS, NUMBER, Entry
-from steadyhand_sim.agv.order import Edge, Node
+from steadyhand_sim.agv.order import MAX_ID_BYTES, Edge, Node
 from steadyhand_sim.agv.vehicle import Vehicle
 
 ONLINE, OFFLINE = "ONLINE", "OFFLINE"
@@ -201,7 +201,9 @@ def factsheet(vehicle: Vehicle, version: str) -> dict[str, Any]:
         },
         "physicalParameters": physical,
         "protocolLimits": {
-            name("maxStringLens", "maximumStringLengths"): {},
+            name("maxStringLens", "maximumStringLengths"): {
+                name("idLen", "maximumIdLength"): MAX_ID_BYTES, name("loadIdLen", "maximumLoadIdLength"): MAX_ID_BYTES,
+            },
             name("maxArrayLens", "maximumArrayLengths"): _lengths(version),
             "timing": timing,
         },
