@@ -454,7 +454,8 @@ def test_a_wrong_configuration_is_refused_by_name(changes, match):
 
 @pytest.mark.parametrize("changes, match", [
     (dict(port=0), "port"), (dict(host=""), "host"), (dict(ca_file="x"), "tls"), (dict(password_file="x"), "user"),
-    (dict(user=1234), "user=1234"), (dict(user="u", password_file=5), "password_file=5"), (dict(ca_file=None), "ca_file"),
+    (dict(user=1234), "user=1234"), (dict(user="u", password_file=5), "password_file=5"),
+    (dict(ca_file=None), "ca_file"),
 ])  # fmt: skip
 def test_a_wrong_broker_is_refused_by_name(changes, match):
     with pytest.raises(ConfigError, match=match):

@@ -1,4 +1,4 @@
-"""The MQTT link against brokers that misbehave: a socket that says whatever a test wants. Each is named, none is a crash."""
+"""The MQTT link against brokers that misbehave: a socket that says what a test wants. Each is named, none a crash."""
 import socket
 import threading
 import time
@@ -64,8 +64,8 @@ def until(mqtt, wanted, seconds=10.0):
 
 
 @pytest.mark.parametrize("noise", [
-    b"\x30\x01\x00", b"\x30\x04\x00\x20ab", b"\x30\x06\x00\x02\xff\xfe{}", b"\x32\x04\x00\x02ab", b"\x90\x01\x00", b"\xf0\x00",
-    b"\x40\x01\x00", b"\x30\xff\xff\xff\xff\xff", b"\x20\x03\x00\x00\x00",
+    b"\x30\x01\x00", b"\x30\x04\x00\x20ab", b"\x30\x06\x00\x02\xff\xfe{}", b"\x32\x04\x00\x02ab", b"\x90\x01\x00",
+    b"\xf0\x00", b"\x40\x01\x00", b"\x30\xff\xff\xff\xff\xff", b"\x20\x03\x00\x00\x00",
 ], ids=range(9))  # fmt: skip
 def test_a_broker_that_sends_no_mqtt_is_lost_by_name_and_tried_again(link, noise):
     mqtt, broker, said, taken = link(TAKEN + noise, TAKEN)

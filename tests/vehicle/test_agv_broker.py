@@ -93,6 +93,15 @@ def test_garbage_on_the_topics_is_counted_and_moves_nothing(rig):
     rig.until(lambda: not rig.troubles())
 
 
+def test_a_vehicle_whose_clock_is_set_back_is_heard_again_over_a_new_connection(rig):
+    well(rig)
+    vehicle = rig.vehicle.vehicle
+    vehicle.message = lambda kind, body: body | vehicle.identity.header(vehicle.ids.take(kind), vehicle._now_s)
+    rig.until(lambda: rig.agv.counters().get("mqtt:lost"), 20.0)
+    assert rig.agv.counters()["messages:stale"] > 0
+    rig.until(lambda: not rig.troubles())
+
+
 def why(agv, seconds=10.0):
     """What it says of a link that does not come to be."""
     agv.open(time.monotonic())
