@@ -1,8 +1,8 @@
-"""What the AGV's guard asks of a vehicle. Bridges (VDA 5050, cmd_vel, Nav2, fake) implement it, held to it by
+"""What the AGV's guard asks of a vehicle. Bridges (VDA 5050; a fake in the process) implement it, held to it by
 `tests/contract/agv_contract.py`.
 
-Two kinds of bridge, one contract. An *order driven* vehicle (VDA 5050, Nav2) is told where to go and drives by itself;
-a *velocity driven* one (cmd_vel) is told a velocity again and again, and silence stops it. Nothing here blocks: the
+Two kinds of bridge, one contract. An *order driven* vehicle (VDA 5050) is told where to go and drives by itself;
+a *velocity driven* one (such as by cmd_vel) is told a velocity again and again, and silence stops it. Nothing here blocks: the
 guard's loop calls every method between two cycles. What a vehicle does when this host dies is written in docs/agv.md.
 """
 from __future__ import annotations

@@ -20,6 +20,7 @@ from steadyhand_firmware_bridge.x509 import Certificate, date, from_der, from_pe
 
 MAX_FILE = 4 << 20
 DAY_S = 86400.0
+MAX_HOSTS = 5  # of a foreign certificate that are told
 # Codes of X509_STORE_CTX_get_error, as OpenSSL documents them.
 NOT_YET_VALID, EXPIRED = 9, 10
 UNTRUSTED = {2, 18, 19, 20, 21}  # issuer missing, self-signed (leaf, in the chain), issuer not local, leaf unverified
@@ -162,13 +163,18 @@ def _verification(error: ssl.SSLCertVerificationError, host: str, peer: Certific
             return f"{said}; {_clock(unix_s)}"
         return f"{peer.validity(unix_s) or f'an authority of its chain {said}'}; {_clock(unix_s)}"
     if code in WRONG_HOST:
-        names = ", ".join(peer.hosts) or "none" if peer else ""
+        names = _listed(peer.hosts) if peer else ""
         return f"is not for {host!r}" + (f" but for: {names}" if peer else "") + "; connect by a name that it carries"
     if code in UNTRUSTED:
         return f"its authority is not trusted ({error.verify_message}); give ca_file the authority that issued it"
     if code in WRONG_PURPOSE:
         return f"is not meant for this use ({error.verify_message})"
     return str(error.verify_message)
+
+
+def _listed(hosts: tuple[str, ...]) -> str:
+    more = f" and {len(hosts) - MAX_HOSTS} more" if len(hosts) > MAX_HOSTS else ""
+    return (", ".join(host[:100] for host in hosts[:MAX_HOSTS]) or "none") + more
 
 
 def _clock(unix_s: float) -> str:

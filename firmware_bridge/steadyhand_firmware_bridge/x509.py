@@ -118,10 +118,14 @@ def _name(body: bytes) -> str:
         for _, pair in _children(attributes) if tag == SET else ():
             (_, oid), (kind, value) = _children(pair)
             text = value.decode("utf-16-be" if kind == BMP_STRING else "utf-8", "replace")
-            printable = "".join(c if c.isprintable() else "?" for c in text)  # it goes into logs
             if oid in ATTRIBUTES:
-                parts.append(f"{ATTRIBUTES[oid]}={printable[:100]}")
+                parts.append(f"{ATTRIBUTES[oid]}={_printable(text)[:100]}")
     return ", ".join(parts) or "(no name)"
+
+
+def _printable(text: str) -> str:
+    """As it may go into logs."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _hosts(extensions: list[tuple[int, bytes]]) -> tuple[str, ...]:
@@ -132,7 +136,7 @@ def _hosts(extensions: list[tuple[int, bytes]]) -> tuple[str, ...]:
             continue
         for tag, value in _children(_one(parts[-1][1], SEQUENCE)):
             if tag == DNS_NAME:
-                found.append(value.decode("ascii"))
+                found.append(_printable(value.decode("ascii")))
             elif tag == IP_ADDRESS:
                 found.append(str(ipaddress.ip_address(value)))
     return tuple(found)

@@ -43,6 +43,11 @@ def test_it_reads_what_was_written(subject, issuer, dates, hosts):
     assert read.hosts == tuple(hosts)
 
 
+def test_what_does_not_print_goes_into_no_log():
+    der = certificate("a", "b", datetime(2020, 1, 1), datetime(2030, 1, 1), ["host.example"])
+    assert x509.from_der(der.replace(b"host.ex", b"\x1b[2J\nhi")).hosts == ("?[2J?hiample",)
+
+
 WHOLE = certificate("a", "b", datetime(2020, 1, 1), datetime(2030, 1, 1), ["host.example"])
 
 

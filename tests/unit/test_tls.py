@@ -122,6 +122,13 @@ def test_a_certificate_for_another_host_is_named_with_its_hosts(authority, host)
     assert f"is not for '{host}' but for: broker.example, 10.1.2.3" in said
 
 
+def test_a_certificate_for_very_many_hosts_is_named_with_some_of_them(authority):
+    hosts = tuple(f"{'x' * 60}.{n}.example" for n in range(300))
+    with Server(unchecked_server(*authority.issue("broker", hosts=hosts))) as server:
+        said = refusal(server, authority.ca_file)
+    assert f"but for: {hosts[0]}, {hosts[1]}" in said and "and 295 more" in said and len(said) < 1000
+
+
 def test_a_server_without_tls_is_named(authority):
     with Server(None) as server:
         assert "speaks no TLS on this port" in refusal(server, authority.ca_file)
