@@ -158,6 +158,7 @@ class UrDriverRobot:
         """End whatever runs, start the driver's program anew, activate the position controller alone."""
         self._state, self._token, self._missed = ProgramState.NONE, token, 0
         self._stopping.cancel()
+        self._watch = None  # an answer from before tells nothing of what is armed now
         self._arming = DriverArming(self.config, now_s)
 
     def arming(self) -> Arming:

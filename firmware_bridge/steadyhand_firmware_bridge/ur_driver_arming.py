@@ -57,6 +57,10 @@ class DriverArming:
         return self.where.phase is ArmingPhase.READY
 
     def _fail(self, detail: str) -> None:
+        """What is being asked is not asked again: after a stop it would switch on, or start, what was ended."""
+        if self._call is not None:
+            self._call.drop()
+            self._call = None
         if self.where.phase is ArmingPhase.UNDER_WAY:
             self.where = Arming(ArmingPhase.FAILED, detail)
 

@@ -5,6 +5,7 @@ The link itself needs rclpy and the driver's messages, so it lies in `steadyhand
 from __future__ import annotations
 
 import importlib
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from steadyhand_firmware_bridge.ur_driver_joints import JointSample
 
 LINK_MODULE = "steadyhand_ros.ur_driver_link"
 RESTARTS = ("resend", "play")
+_NAMESPACE = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)*")
 # The controllers of the driver that matter here, by name.
 POSITION_CONTROLLER = "forward_position_controller"
 TRAJECTORY_CONTROLLERS = ("scaled_joint_trajectory_controller", "joint_trajectory_controller")  # older, newer name
@@ -35,8 +37,8 @@ class UrDriverConfig:
     arming_timeout_s: float = 5.0
 
     def __post_init__(self) -> None:
-        if self.namespace and not self.namespace.startswith("/"):
-            raise ConfigError(f"namespace={self.namespace!r}: give an absolute one, such as /left, or none")
+        if not _NAMESPACE.fullmatch(self.namespace):
+            raise ConfigError(f"namespace={self.namespace!r}: give an absolute ROS name, such as /left, or none")
         if self.restart not in RESTARTS:
             raise ConfigError(f"restart={self.restart!r}: give one of {', '.join(RESTARTS)}")
         for name in ("frequency_hz", "speed_scaling_full", "arming_timeout_s"):
@@ -76,6 +78,9 @@ class Call(Protocol):
     ok: bool  # answered, and with success
     text: str  # what was said, or why there is no answer
     value: Any  # `list`: the controllers
+
+    def drop(self) -> None:
+        """Not to be asked again, and nobody wants the answer."""
 
 
 class DriverLink(Protocol):

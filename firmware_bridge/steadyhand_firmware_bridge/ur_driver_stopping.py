@@ -13,21 +13,27 @@ class DriverStopping:
     def __init__(self) -> None:
         self._until_s = self._retry_s = float("-inf")
         self._stop: Call | None = None
+        self._asked: list[Call] = []  # and not answered yet
 
     def begin(self, now_s: float) -> None:
         """Ask at the next `advance`, and again each second for 5 s."""
         self._until_s, self._retry_s = now_s + STOP_RETRIED_S, now_s
 
     def cancel(self) -> None:
-        """An arming takes over; it ends what runs by itself."""
+        """An arming takes over: what it starts must not be ended by a request that is repeated from before."""
         self._until_s, self._stop = float("-inf"), None
+        for call in self._asked:
+            call.drop()
+        self._asked.clear()
 
     def advance(self, link: DriverLink, now_s: float) -> None:
         """Look at the answer, ask again."""
+        self._asked = [call for call in self._asked if not call.done]
         if self._stop is not None and self._stop.done and self._stop.ok:
-            self.cancel()
+            self._until_s, self._stop = float("-inf"), None
         if self._until_s > now_s >= self._retry_s:
             self._retry_s = now_s + RETRY_S
             self._stop = link.call("stop")
-            link.call("switch", {"activate": [], "deactivate": [POSITION_CONTROLLER]})
+            off = {"activate": [], "deactivate": [POSITION_CONTROLLER]}
+            self._asked += [self._stop, link.call("switch", off)]
             link.cancel_trajectories()

@@ -248,6 +248,15 @@ def test_another_publisher_of_set_points_is_named(bench, double):
     assert bench.run(5.0, until=lambda: not bench.robot.troubles())
 
 
+def test_a_call_that_was_dropped_is_not_asked_again(bench, double):
+    bench.connect()
+    kept, dropped = (bench.robot._link.call("list") for _ in range(2))
+    dropped.drop()
+    for call in (kept, dropped):
+        call.tend(time.monotonic() + 1.0)
+    assert (len(kept._futures), len(dropped._futures)) == (2, 1) and not dropped.ok
+
+
 class TrajectoryUser:
     """Somebody else on the same driver, such as MoveIt."""
 

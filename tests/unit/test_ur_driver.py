@@ -29,6 +29,10 @@ class Answer:
     ok: bool = True
     text: str = ""
     value: object = None
+    dropped: bool = False
+
+    def drop(self):
+        self.dropped = True
 
 
 class ScriptedLink:
@@ -41,6 +45,7 @@ class ScriptedLink:
         self.loaded = [trajectory, POSITION_CONTROLLER, "forward_velocity_controller"]
         self.q_rad, self.published, self.calls = np.array(cell.HOME_Q_RAD), [], []
         self.refuse, self.mute, self.others, self.goal, self.listened, self.cancelled = set(), set(), 0, "", True, 0
+        self.unanswered = []
         self.stopper = False  # the controller stopper brings the trajectory controller back with the program
         self.trajectory = trajectory
 
@@ -65,7 +70,8 @@ class ScriptedLink:
     def call(self, service, request=None):
         self.calls.append(service)
         if service in self.mute:
-            return Answer(done=False)
+            self.unanswered.append((service, Answer(done=False)))
+            return self.unanswered[-1][1]
         if service in self.refuse:
             return Answer(ok=False, text="refused")
         if service == "stop":
@@ -228,6 +234,39 @@ def test_a_stop_is_asked_for_until_it_is_answered():
     assert rig.link.calls.count("stop") - asked == 4
 
 
+@pytest.mark.parametrize("service", ["list", "switch", "stop", "resend"])
+def test_what_an_arming_has_asked_is_not_asked_again_after_a_stop(rig, service):
+    rig.link.mute.add(service)
+    assert rig.arm(0.2).phase is ArmingPhase.UNDER_WAY
+    (asked,) = [call for name, call in rig.link.unanswered if name == service]
+    rig.robot.stop_program(rig.now_s)
+    assert asked.dropped and rig.robot.arming().detail == "stopped"
+
+
+def test_an_arming_withdraws_the_stop_before_it():
+    rig = armed()
+    rig.link.mute |= {"stop", "switch"}
+    rig.robot.stop_program(rig.now_s)
+    rig.tick()
+    assert [name for name, call in rig.link.unanswered if not call.dropped] == ["stop", "switch"]
+    rig.robot.begin_arming(8, rig.now_s)
+    assert all(call.dropped for _, call in rig.link.unanswered)
+
+
+def test_a_list_of_controllers_from_before_an_arming_does_not_end_it():
+    rig = armed()
+    rig.link.mute.add("list")
+    for _ in range(40):
+        rig.tick(Command.HOLD)
+    (_, old), = rig.link.unanswered
+    rig.link.mute.clear()
+    rig.robot.stop_program(rig.now_s)
+    assert rig.arm().phase is ArmingPhase.READY
+    old.done, old.value = True, [Controller(TRAJECTORY_CONTROLLERS[0], True, CLAIMS)]
+    rig.tick(Command.HOLD)
+    assert rig.state() == ProgramState.READY
+
+
 def test_no_listener_is_a_link_that_takes_nothing():
     rig = armed()
     rig.link.listened = False
@@ -377,7 +416,7 @@ def test_stamps_go_forward_until_the_driver_is_started_anew():
 
 @pytest.mark.parametrize(
     "given",
-    [dict(namespace="left"), dict(restart="pray"), dict(speed_scaling_min=0.0), dict(frequency_hz=float("nan"))],
+    [dict(namespace="left"), dict(namespace="/left/"), dict(namespace="/1 x"), dict(restart="pray"), dict(speed_scaling_min=0.0), dict(frequency_hz=float("nan"))],
 )
 def test_a_wrong_configuration_names_the_field(given):
     with pytest.raises(ConfigError, match=next(iter(given))):

@@ -70,6 +70,11 @@ class RosCall:
             self.done = True
             self.ok, self.text, self.value = self._read(future.result())
 
+    def drop(self) -> None:
+        """See `Call.drop`."""
+        if not self.done:
+            self.done, self.text = True, "dropped"
+
     def tend(self, now_s: float) -> None:
         """Ask again, or give up, by the time that has passed."""
         if not self.done and now_s - self._began_s > CALL_LIMIT_S:
