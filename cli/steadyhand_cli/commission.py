@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     declared = {field: getattr(args, field) for field in commissioning.DECLARED}
     report = commissioning.commission(host, declared, args.timeout)
     if args.dry_run and report.ok:
-        check = commissioning.dry_run(socket.gethostbyname(host), lambda: args.yes or _confirmed())
-        report = commissioning.Report(host, (*report.checks, check), declared)
+        check = commissioning.dry_run(report.address, lambda: args.yes or _confirmed())
+        report = replace(report, checks=(*report.checks, check))
     elif args.dry_run:
         print("no dry run: something is wrong")
     for check in report.checks:

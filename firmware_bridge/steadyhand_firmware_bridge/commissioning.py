@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ FIELDS = (
     "robot_status_bits", "payload", "target_speed_fraction",
 )  # fmt: skip
 SLIDER = ("speed_slider_mask", "speed_slider_fraction")
-DRY_RUN_SPEED, DRY_RUN_RAD = 0.10, 0.05
+DRY_RUN, DRY_RUN_SPEED, DRY_RUN_RAD = "dry run at 10 %", 0.10, 0.05
+STOPPED, PLAYING = 1, 2  # runtime_state
 TCP_TOLERANCE_M = 0.002
 DECLARED = ("safety_checksum", "mounting", "joint_speed_limit", "force_limit")
 
@@ -52,6 +53,7 @@ class Report:
     host: str
     checks: tuple[Check, ...]
     declared: dict[str, str] = field(default_factory=dict)
+    address: str = ""  # what `host` resolved to; empty when it did not
 
     @property
     def ok(self) -> bool:
@@ -67,12 +69,17 @@ class Report:
 
     def markdown(self, when: str) -> str:
         """The report to keep."""
-        rows = [f"| {c.name} | {c.verdict} | {c.found} | {c.remedy} |" for c in self.checks]
+        rows = [f"| {c.name} | {c.verdict} | {_cell(c.found)} | {_cell(c.remedy)} |" for c in self.checks]
         verdict = "Nothing is wrong." if self.ok else "**Not ready: see the lines that are wrong.**"
         return "\n".join([
             f"# Commissioning of the robot at {self.host}", "", f"{when}. {verdict}", "",
             "| check | verdict | found | what to do |", "|---|---|---|---|", *rows, "",
         ])  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    """Somebody else's text, as one cell of a table."""
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def commission(host: str, declared: dict[str, str], timeout_s: float = 3.0) -> Report:
@@ -94,7 +101,7 @@ def commission(host: str, declared: dict[str, str], timeout_s: float = 3.0) -> R
         what = name.replace("_", " ")
         remedy = f"read it from the pendant (Installation, Safety) and give --{name.replace('_', '-')}"
         checks.append(Check(what, NOTE, f"declared: {value}") if value else Check(what, UNKNOWN, "not given", remedy))
-    return Report(host, tuple(checks), declared)
+    return Report(host, tuple(checks), declared, address)
 
 
 def _dashboard(host: str, checks: list[Check], timeout_s: float) -> tuple[bool, bool]:
@@ -159,10 +166,11 @@ def _rtde(host: str, hz: float, checks: list[Check], timeout_s: float) -> None:
         return
     finally:
         client.close()
-    if len(samples) < 2:
-        checks.append(Check("RTDE", WRONG, f"{len(samples)} states in 1 s", "check cable and switch"))
+    rate = _rate(samples)
+    if rate is None:
+        found = f"{len(samples)} states in 1 s, or their time does not advance"
+        checks.append(Check("RTDE", WRONG, found, "check cable and switch; restart the controller"))
         return
-    rate = (len(samples) - 1) / (samples[-1]["timestamp"] - samples[0]["timestamp"])
     missed = client.counters.missed
     verdict = OK if missed == 0 else NOTE
     checks.append(Check("RTDE", verdict, f"protocol 2, {rate:.0f} Hz, {missed} states missed in 1 s",
@@ -170,10 +178,16 @@ def _rtde(host: str, hz: float, checks: list[Check], timeout_s: float) -> None:
     last = samples[-1]
     if int(last["robot_status_bits"]) & robot_status.TEACH_PRESSED:
         checks.append(Check("freedrive", WRONG, "the freedrive button is pressed", "let it go"))
-    running = int(last["runtime_state"]) != 1
+    running = int(last["runtime_state"]) != STOPPED
     checks.append(Check("program", NOTE if running else OK, "a program runs or is paused" if running else "none runs",
                         "arming ends it: stop it at the pendant if it is somebody's" if running else ""))  # fmt: skip
     _pose(last, checks)
+
+
+def _rate(samples: list[dict[str, Any]]) -> float | None:
+    """States a second by the controller's own stamps; None when these do not tell."""
+    span_s = samples[-1]["timestamp"] - samples[0]["timestamp"] if samples else 0.0
+    return (len(samples) - 1) / span_s if span_s > 0.0 else None
 
 
 def _samples(client: RtdeClient, seconds: float) -> list[dict[str, Any]]:
@@ -242,37 +256,84 @@ end
 
 
 def dry_run(host: str, confirmed: Callable[[], bool], timeout_s: float = 20.0) -> Check:
-    """Turn the last joint by 0.05 rad and back, with the speed slider at 10 %. Moves only if `confirmed()`."""
-    name = "dry run at 10 %"
+    """Turn the last joint by 0.05 rad and back, with the speed slider at 10 %. Moves only if `confirmed()`.
+
+    The slider goes back only when the program is known to have ended: nothing of it may go on at full speed.
+    """
     if not confirmed():
-        return Check(name, UNKNOWN, "the operator did not agree: nothing was moved")
+        return Check(DRY_RUN, UNKNOWN, "the operator did not agree: nothing was moved")
     client = RtdeClient(RtdeConfig(host, FIELDS, {"slider": SLIDER}))
     try:
         client.connect(5.0)
-        before = _samples(client, 0.2)[-1]
-        if not client.send("slider", [1, DRY_RUN_SPEED]):
-            return Check(name, WRONG, "the speed slider was not taken", "see the RTDE check")
-        if not any(abs(v["target_speed_fraction"] - DRY_RUN_SPEED) < 1e-6 for v in _samples(client, 0.3)):
-            return Check(name, WRONG, "the speed slider did not follow", "nothing was moved; is remote control on?")
-        with socket.create_connection((host, SCRIPT_PORT), timeout=2.0) as peer:
-            peer.sendall(PROGRAM.format(turn=DRY_RUN_RAD).encode())
-            return _watched(client, before["actual_q"], name, timeout_s)
+        return _dry_run(client, host, _samples(client, 0.2)[-1], timeout_s)
     except (RobotError, OSError, IndexError) as error:
-        return Check(name, WRONG, f"{error or 'no state came'}", "see the checks above")
+        return Check(DRY_RUN, WRONG, f"{error or 'no state came'}", "see the checks above")
     finally:
-        client.send("slider", [1, float(before["target_speed_fraction"])] if "before" in locals() else [0, 1.0])
         client.close()
 
 
-def _watched(client: RtdeClient, q_start: np.ndarray, name: str, timeout_s: float) -> Check:
+def _dry_run(client: RtdeClient, host: str, before: dict[str, Any], timeout_s: float) -> Check:
+    unready = _unready(before)  # a person's yes may have taken minutes
+    if unready:
+        return Check(DRY_RUN, WRONG, f"{unready}: nothing was moved", "see to it, and commission again")
+    speed = float(before["target_speed_fraction"])
+    if not client.send("slider", [1, DRY_RUN_SPEED]):
+        return Check(DRY_RUN, WRONG, "the speed slider was not taken", "see the RTDE check")
+    if not any(abs(v["target_speed_fraction"] - DRY_RUN_SPEED) < 1e-6 for v in _samples(client, 0.3)):
+        client.send("slider", [1, speed])
+        return Check(DRY_RUN, WRONG, "the speed slider did not follow", "nothing was moved; is remote control on?")
+    try:
+        with socket.create_connection((host, SCRIPT_PORT), timeout=2.0) as peer:
+            peer.sendall(PROGRAM.format(turn=DRY_RUN_RAD).encode())
+            check = _watched(client, before["actual_q"], timeout_s)
+    except BaseException:  # also an operator's Ctrl-C
+        _end(client, host, speed)
+        raise
+    if check.verdict == OK:
+        client.send("slider", [1, speed])
+        return check
+    return replace(check, found=check.found + _end(client, host, speed))
+
+
+def _unready(values: dict[str, Any]) -> str:
+    """Why nothing may be started now; empty when it may."""
+    robot_mode, safety_mode = int(values["robot_mode"]), int(values["safety_mode"])
+    if robot_mode != robot_status.RUNNING:
+        return f"robot mode {robot_mode}, wanted {robot_status.RUNNING}"
+    if safety_mode != robot_status.NORMAL:
+        return f"safety mode {safety_mode}, wanted {robot_status.NORMAL}"
+    return "" if int(values["runtime_state"]) == STOPPED else "somebody's program runs or is paused"
+
+
+def _end(client: RtdeClient, host: str, speed: float) -> str:
+    """End the program, then give the slider back; what to know when it is not known to have ended."""
+    dashboard = DashboardClient(host, timeout_s=2.0)
+    try:
+        dashboard.call("stop")  # whatever is answered: the states tell
+    except RobotError:
+        pass
+    finally:
+        dashboard.close()
+    states = [int(values["runtime_state"]) for values in _samples(client, 1.0)]
+    if states and set(states[len(states) // 2:]) == {STOPPED} and client.send("slider", [1, speed]):
+        return ""
+    return "; its program may still run: stop it at the pendant (the speed slider was left at 10 %)"
+
+
+def _watched(client: RtdeClient, q_start: np.ndarray, timeout_s: float) -> Check:
     far, began, end_s = 0.0, False, time.monotonic() + timeout_s
-    while time.monotonic() < end_s:
+    while time.monotonic() < end_s and client.fileno() >= 0:
         for values in _samples(client, 0.1):
             moved = np.asarray(values["actual_q"]) - q_start
             far = max(far, float(moved[5]))
-            began |= int(values["runtime_state"]) == 2
-            if float(np.abs(moved[:5]).max()) > 0.01:
-                return Check(name, WRONG, "another joint moved", "stop: the controller does not do what it is told")
-            if began and far > 0.8 * DRY_RUN_RAD and int(values["runtime_state"]) == 1:
-                return Check(name, OK, f"wrist 3 turned by {far:.3f} rad and back")
-    return Check(name, WRONG, f"not done within {timeout_s:g} s (moved {far:.3f} rad)", "remote control? safety mode?")
+            began |= int(values["runtime_state"]) == PLAYING
+            if not (float(np.abs(moved[:5]).max()) <= 0.01 and float(np.abs(moved[5])) <= 1.5 * DRY_RUN_RAD):
+                shown = ", ".join(f"{v:.3f}" for v in moved)
+                return Check(DRY_RUN, WRONG, f"the joints moved by {shown} rad", "it does not do what it is told")
+            if began and far > 0.8 * DRY_RUN_RAD and int(values["runtime_state"]) == STOPPED:
+                if abs(float(moved[5])) <= 0.01:
+                    return Check(DRY_RUN, OK, f"wrist 3 turned by {far:.3f} rad and back")
+                return Check(DRY_RUN, WRONG, f"wrist 3 is {float(moved[5]):.3f} rad from its start", "who stopped it?")
+    lost = f": {client.reason}" if client.fileno() < 0 else ""
+    found = f"not done within {timeout_s:g} s (moved {far:.3f} rad){lost}"
+    return Check(DRY_RUN, WRONG, found, "remote control? safety mode?")

@@ -1,10 +1,13 @@
 """Commissioning against a running emulated controller: what is wrong is named, and only the dry run moves."""
+import socket
+import threading
+
 import pytest
 
 from steadyhand_firmware_bridge.commissioning import OK, WRONG, commission, dry_run
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from steadyhand_firmware_bridge.ur5 import GRIPPER, SETPOINT
-from tests.support.emulated_controller import Controller
+from steadyhand_firmware_bridge.ur5 import GRIPPER, SCRIPT_PORT, SETPOINT
+from tests.support.emulated_controller import Controller, wait_for
 
 pytestmark = pytest.mark.process
 PATIENT_S = 10.0
@@ -43,3 +46,33 @@ def test_local_control_a_stop_and_claimed_inputs_are_named():
         assert found["remote control"].verdict == WRONG
         assert found["safety mode"].found == "PROTECTIVE_STOP"
         assert found["registers"].verdict == WRONG and "IN_USE" in found["registers"].found
+
+
+def runtime(robot):
+    return robot.pendant("state")["runtime_state"]
+
+
+def test_a_dry_run_that_was_paused_is_ended_before_the_slider_goes_back():
+    """Else whoever pressed play later would see the rest of it at full speed."""
+    with Controller() as robot:
+        found = []
+        runner = threading.Thread(target=lambda: found.append(dry_run(robot.host, lambda: True, timeout_s=5.0)))
+        runner.start()
+        wait_for(lambda: runtime(robot) == "PLAYING", 30.0)
+        robot.pendant("pause_program")
+        runner.join(60.0)
+        assert found[0].verdict == WRONG and "not done within 5 s" in found[0].found
+        assert "may still run" not in found[0].found, found
+        robot.pendant("press_play")
+        assert runtime(robot) == "STOPPED"
+
+
+def test_no_dry_run_over_somebodys_program():
+    with Controller() as robot:
+        with socket.create_connection((robot.host, SCRIPT_PORT), timeout=5.0) as peer:
+            peer.sendall(b"def w():\n  while True:\n    sync()\n  end\nend\n")
+            wait_for(lambda: runtime(robot) == "PLAYING", 30.0)
+            check = dry_run(robot.host, lambda: True)
+        assert check.verdict == WRONG and "somebody's program" in check.found
+        state = robot.pendant("state")
+        assert state["runtime_state"] == "PLAYING" and state["counters"]["programs"] == 1

@@ -3,6 +3,7 @@ import json
 import socket
 import threading
 
+import numpy as np
 import pytest
 
 from steadyhand_cli import commission as command
@@ -67,9 +68,65 @@ def test_without_the_operators_word_nothing_is_even_connected():
 
 
 def test_the_report_says_what_was_found_and_what_to_do():
-    report = Report("robot", (Check("model", WRONG, "UR10", "use a UR5"), Check("TCP", OK, "there")), {"mounting": "floor"})
-    assert not report.ok and "| model | wrong | UR10 | use a UR5 |" in report.markdown("now")
-    assert json.loads(json.dumps(report.as_dict()))["checks"][0]["found"] == "UR10"
+    checks = (Check("model", WRONG, "UR10|e\nx", "use a UR5"), Check("TCP", OK, "there"))
+    report = Report("robot", checks, {"mounting": "floor"})
+    assert not report.ok and "\n| model | wrong | UR10\\|e x | use a UR5 |\n" in report.markdown("now")
+    assert json.loads(json.dumps(report.as_dict()))["checks"][1]["found"] == "there"
+
+
+@pytest.mark.parametrize(("stamps_s", "rate"), [((), None), ((1.0,), None), ((1.0, 1.0), None), ((1.0, 1.5, 2.0), 2.0)])
+def test_a_controller_whose_time_stands_still_has_no_rate(stamps_s, rate):
+    assert commissioning._rate([{"timestamp": s} for s in stamps_s]) == rate
+
+
+def ready(**changes):
+    return {"robot_mode": 7, "safety_mode": 1, "runtime_state": 1} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({}, ""), ({"robot_mode": 5}, "robot mode 5"), ({"safety_mode": 3}, "safety mode 3"), ({"runtime_state": 4}, "paused")],
+)
+def test_what_changed_before_the_operators_yes_forbids_the_dry_run(changes, said):
+    why = commissioning._unready(ready(**changes))
+    assert said in why and bool(why) is bool(said)
+
+
+class Stream:
+    """The states of a dry run, one a look; then the connection ends."""
+
+    reason = "closed by the controller"
+
+    def __init__(self, *states):
+        self.left = list(states)
+
+    def fileno(self):
+        return 1 if self.left else -1
+
+    def take(self, _seconds):
+        return [self.left.pop(0)] if self.left else []
+
+
+def state(runtime, *moved):
+    return {"runtime_state": runtime, "actual_q": np.array([0.0] * (6 - len(moved)) + list(moved))}
+
+
+@pytest.mark.parametrize(
+    ("states", "verdict", "said"),
+    [
+        ([state(1, 0.0), state(2, 0.03), state(2, 0.05), state(1, 0.001)], OK, "turned by 0.050 rad and back"),
+        ([state(2, 0.03), state(2, 0.05), state(1, 0.05)], WRONG, "0.050 rad from its start"),
+        ([state(2, 0.05), state(2, 0.09), state(1, 0.0)], WRONG, "0.090 rad"),
+        ([state(2, -0.09), state(2, 0.05), state(1, 0.0)], WRONG, "-0.090 rad"),
+        ([state(2, 0.02, 0.05), state(1, 0.0)], WRONG, "0.020, 0.050 rad"),
+        ([state(2, float("nan")), state(1, 0.0)], WRONG, "nan"),
+        ([state(2, 0.03)], WRONG, "closed by the controller"),
+    ],
+)
+def test_a_dry_run_is_good_only_there_and_back_by_one_joint(monkeypatch, states, verdict, said):
+    monkeypatch.setattr(commissioning, "_samples", Stream.take)
+    check = commissioning._watched(Stream(*states), np.zeros(6), 5.0)
+    assert check.verdict == verdict and said in check.found
 
 
 def test_the_command_keeps_both_reports_and_fails(tmp_path, capsys):
