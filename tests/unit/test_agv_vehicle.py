@@ -451,6 +451,81 @@ def test_backwards_on_an_edge():
     assert rig.unit.plant.pose()[0] == pytest.approx(-3.0, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("pose", "blocked", "why"),
+    [((-0.69, 0.0, math.pi / 2), False, "mm beside the dock"), ((-0.66, -0.3, math.pi / 2), True, "took too long"),
+     ((-5.0, 0.0, 0.0), False, "no dock in view")],
+)  # fmt: skip
+def test_docking_that_cannot_succeed_fails_by_name(pose, blocked, why):
+    rig = Rig(pose=pose)
+    if blocked:
+        rig.unit.plant.step = lambda *command: None  # the wheels are stuck
+    rig.v.on_order(order([pose[:2]], actions={0: [action("finePositioning", "dock")]}))
+    rig.until(lambda: not rig.v.book.active, 30.0)
+    assert rig.state().actions["dock"].status == "FAILED" and why in rig.state().actions["dock"].text
+    rig.until(lambda: rig.v.follower.at_rest, 1.0)
+
+
+def put_aside(rig, off_m):
+    """It is elsewhere, and knows it: `off_m` to its left."""
+    x, y, heading = rig.unit.plant.pose()
+    place = (x - off_m * math.sin(heading), y + off_m * math.cos(heading), heading)
+    rig.unit.plant.put(*place)
+    rig.v.localisation.start(*place)
+
+
+def test_a_node_is_not_reached_from_too_far_aside_and_cancelling_ends_the_error():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.until(lambda: rig.unit.plant.pose()[0] > -3.15)
+    put_aside(rig, 0.4)
+    rig.until(lambda: rig.v.at_rest)
+    rig.run(1.0)
+    assert [e.kind for e in rig.v.errors] == [Kind.OFF_PATH] and rig.state().last_node_id == "n0"
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
+    rig.run(0.5)
+    assert rig.v.errors == [] and rig.state().actions["c"].status == "FINISHED"
+    x, y, _ = rig.unit.plant.pose()
+    rig.v.on_order(order([(x, y), (-5, 0)], order_id="back"))
+    rig.until(lambda: not rig.v.book.active)
+
+
+def test_an_order_can_be_cancelled_while_the_button_is_pressed():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.run(1.0)
+    rig.v.safety.press()
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
+    rig.until(lambda: rig.state().actions["c"].status == "FINISHED", 3.0)
+    assert not rig.v.book.active and rig.state().e_stop == "MANUAL"
+
+
+def test_failed_actions_are_told_until_the_next_order():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0)], actions={0: [action("drop", "d")]}))
+    rig.until(lambda: not rig.v.book.active)
+    assert [e.kind for e in rig.v.errors] == [Kind.ACTION_FAILED]
+    rig.v.on_order(order(STRAIGHT, order_id="next"))
+    assert rig.v.errors == []
+
+
+@pytest.mark.parametrize(("mode", "last"), [("MANUAL", "n1"), ("SERVICE", ""), ("TEACHIN", "")])
+def test_the_last_node_is_forgotten_where_the_standard_says_so(mode, last):
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    rig.until(lambda: not rig.v.book.active)
+    rig.v.set_mode(mode)
+    assert rig.state().last_node_id == last
+
+
+def test_a_trigger_ends_only_what_waits_for_one():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0)], actions={0: [action("pick", "p", "NONE")]}))
+    rig.step()
+    assert rig.state().actions["p"].status == "RUNNING" and not rig.v.trigger("")
+    assert rig.state().actions["p"].status == "RUNNING"
+
+
 @pytest.mark.parametrize("text", ["x" * 65, "\u00e9" * 33, "a\nb", "\x00"])
 @pytest.mark.parametrize("field", ["orderId", "nodeId", "edgeId", "actionId", "loadId", "instant", "actionType", "lastNodeId"])
 def test_what_the_state_would_repeat_must_be_short_and_printable(field, text):
