@@ -15,8 +15,8 @@ STRUCK_S = 2.5  # a kind that has struck is watched for so much longer
 # Where the hunt for a rarer defect begins. It goes round all of 1 to HUNT_EPISODES, so what is proven does not depend on
 # this, only the time it takes; the benchmark `dst`, whose hours are figures, hunts from 1 on.
 BEGIN_AT = {
-    "never_arms_again_after_rest_unknown": 43, "twice_the_jerk": 11, "strangers_beat_counts": 10,
-    "expiry_not_checked": 8, "self_collision_not_checked": 8, "workspace_not_checked": 8,
+    "never_arms_again_after_rest_unknown": 43, "workspace_not_checked": 25, "twice_the_jerk": 11,
+    "strangers_beat_counts": 10, "expiry_not_checked": 8, "self_collision_not_checked": 8,
     "operator_link_loss_ignored": 7, "cancel_dropped_before_acceptance": 5, "rest_unknown_not_said": 5,
     "operator_in_command_may_vanish": 4, "operator_in_command_not_watched": 4, "tracking_not_watched": 4,
     "stop_ignored_while_arming": 4, "repeated_feedback_is_fresh": 4,

@@ -144,9 +144,9 @@ def _():
     return [(safety_gate.SafetyGate, "check_plan", lambda self, plan, *_: Verdict(plan.trace_id, True))]
 
 
-@defect("workspace_not_checked", "I4", "the tool may leave its box")
+@defect("workspace_not_checked", "I4", "the tool may leave its box, and go into the table")
 def _():
-    original = safety_gate.SafetyGate.__init__
+    original, clearance = safety_gate.SafetyGate.__init__, collision.path_clearance
 
     def initialised(self, limits=safety_gate.UR5_LIMITS, config=safety_gate.GateConfig(), min_clearance_m=None):
         wide = replace(limits, tool_min_m=np.full(3, -9.0), tool_max_m=np.full(3, 9.0))
@@ -154,12 +154,9 @@ def _():
 
     return [
         (safety_gate.SafetyGate, "__init__", initialised),
-        (safety_gate.collision, "path_clearance", lambda *_: _Clear()),
+        # of the arm itself only: a defect that lets it into itself is another one
+        (collision, "path_clearance", lambda *given: clearance(*given, table=False)),
     ]
-
-
-class _Clear:
-    clearance_m, index, pair = 1.0, 0, ("", "")
 
 
 @defect("setpoint_skipped", "I4", "two set-points in one cycle when the loop was late")
