@@ -2,7 +2,8 @@
 
 Guard and emulated controller as processes, our commander streaming chunks, four kinds of stop at random moments.
 `detect`: from the moment the act takes effect between two control cycles (so one cycle of 8 ms before any state
-package can show it) to the guard's own decision; one clock, both ends on this machine. `program_ended`: to the controller's report that the old program is stopped.
+package can show it) to the guard's own decision; one clock, both ends on this machine. `program_ended`: from that
+moment to the controller's report that the old program is stopped.
 `recovered`: from the operator's first word after the cause has gone (unlock, power-on, re-arm) to armed in AUTO, with
 the same processes as before and no motion until then. Every stop is kept: the run can be interrupted and goes on.
 """

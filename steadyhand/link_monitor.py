@@ -26,14 +26,16 @@ class LinkMonitor:
         self.gap_max_s = 0.0
         self._delays_s = np.zeros(KEPT)
         self._delays = 0
-        self._stamp_s = self._received_s = math.nan
+        self._asked: tuple[float, float] | None = None
+        self._stamp_s = self._received_s = math.nan  # of the newest state of the clock that is mapped
         self._shown: dict[str, int] = {}
         self._shown_s = -math.inf
 
     def update(self, stamp_s: float, received_s: float) -> None:
         """A state stamped by the controller, and when it reached us (monotonic). A repeated one is no state."""
-        if (stamp_s, received_s) == (self._stamp_s, self._received_s):
-            return  # asked again before the next one came
+        if (stamp_s, received_s) == self._asked:
+            return  # asked again before the next one came, whatever became of this one
+        self._asked = (stamp_s, received_s)
         resets = self.clock.resets
         if self.clock.update(stamp_s, received_s):
             if self.clock.resets == resets and not math.isnan(self._stamp_s):

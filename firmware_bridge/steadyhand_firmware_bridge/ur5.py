@@ -1,8 +1,8 @@
 """Driver of a UR5 (CB3) or UR5e: RTDE for feedback and set-points, script port for our program, dashboard for stops.
 
 One thread, nothing waits: `service` advances whatever is ready. By itself it never powers on, releases brakes or
-unlocks: it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word. Source of the protocol facts:
-Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and "Dashboard Server".
+unlocks: it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word.
+Source of the protocol facts: Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and "Dashboard Server".
 """
 from __future__ import annotations
 

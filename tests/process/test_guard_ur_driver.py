@@ -87,6 +87,15 @@ def test_a_guard_that_is_killed_leaves_the_arm_at_its_last_set_point(rig):
     assert now["program"] == "running" and "forward_position_controller" in now["active"]
 
 
+def test_a_guard_that_is_asked_to_end_ends_the_program_too(rig):
+    rig.arm()
+    rig.move(0.5)
+    rig.guard.terminate()
+    assert rig.guard.wait(20.0) == 0
+    wait_for(lambda: rig.double.pendant("state")["program"] == "stopped")
+    assert rig.double.pendant("state")["speed_rad_s"] < 1e-6
+
+
 def test_without_the_drivers_messages_it_says_what_to_install(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "ur_driver", "--socket-dir",

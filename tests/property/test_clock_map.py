@@ -137,6 +137,19 @@ def test_the_link_counts_gaps_missed_cycles_and_jitter():
     assert counters["clock_resets"] == 0 and not any(name.startswith("clock_refused") for name in counters)
 
 
+def test_a_state_that_is_refused_is_counted_once_however_often_it_is_asked_for():
+    monitor = LinkMonitor(PERIOD_S)
+    monitor.update(5.0, 10.0)
+    for stamp, at_s in ((5.0, 10.008), (4.9, 10.016), (9.0, 10.024)):
+        for _ in range(50):  # the loop goes on while the controller is silent
+            monitor.update(stamp, at_s)
+    counters = monitor.finish()
+    assert {name: n for name, n in counters.items() if "refused" in name} == {
+        "clock_refused:repeated": 1, "clock_refused:off_the_map": 2,
+    }  # fmt: skip
+    assert counters["link_states"] == 1
+
+
 def test_a_restarted_controller_is_no_hole():
     monitor = LinkMonitor(PERIOD_S)
     for part in (arrivals(1, 5, 5.0, 0.0, 1e-4, begin_s=5000.0), arrivals(2, 5, 5010.0, 0.0, 1e-4, begin_s=3.0)):

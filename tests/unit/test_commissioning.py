@@ -85,7 +85,10 @@ def ready(**changes):
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({}, ""), ({"robot_mode": 5}, "robot mode 5"), ({"safety_mode": 3}, "safety mode 3"), ({"runtime_state": 4}, "paused")],
+    [
+        ({}, ""), ({"robot_mode": 5}, "robot mode 5"), ({"safety_mode": 3}, "safety mode 3"),
+        ({"runtime_state": 4}, "paused"),
+    ],
 )
 def test_what_changed_before_the_operators_yes_forbids_the_dry_run(changes, said):
     why = commissioning._unready(ready(**changes))
