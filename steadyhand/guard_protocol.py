@@ -12,6 +12,7 @@ The re-arm credential is the content of `rearm.token` in the same folder (0600),
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -251,22 +252,25 @@ MESSAGES: dict[str, type] = {
         State, AgvState,
     )
 }  # fmt: skip
-_KINDS = {c: name for name, c in MESSAGES.items()}
+
+
+def _kind(message: Any) -> str:
+    return type(message).__name__.lower()
 
 
 def encode(message: Any) -> bytes:
     """One packet; raises ProtocolError when it would be too long."""
     body = {f.name: getattr(message, f.name) for f in fields(message)}
-    packet = msgpack.packb([_KINDS[type(message)], body], use_bin_type=True)
+    packet = msgpack.packb([_kind(message), body], use_bin_type=True)
     if len(packet) > MAX_PACKET:
-        raise ProtocolError(f"{_KINDS[type(message)]}: {len(packet)} bytes, limit {MAX_PACKET}; send fewer way-points")
+        raise ProtocolError(f"{_kind(message)}: {len(packet)} bytes, limit {MAX_PACKET}; send fewer way-points")
     return packet
 
 
-def decode(packet: bytes) -> Any:
+def decode(packet: bytes, messages: Mapping[str, type] = MESSAGES) -> Any:
     """The message in a packet. Raises ProtocolError naming kind, field and value; never anything else.
 
-    Checks types and lengths only. NaN passes here, so that the gate refuses it by name and counts it.
+    `messages`: the kinds that are expected. Checks types and lengths only. NaN passes here, so that the gate refuses it by name and counts it.
     """
     if len(packet) > MAX_PACKET:
         raise ProtocolError(f"packet of {len(packet)} bytes, limit {MAX_PACKET}")
@@ -279,9 +283,9 @@ def decode(packet: bytes) -> Any:
         raise ProtocolError(f"not a message: {type(error).__name__}") from error
     if not (isinstance(raw, list) and len(raw) == 2 and isinstance(raw[0], str) and isinstance(raw[1], dict)):
         raise ProtocolError("not a message: expected [kind, fields]")
-    cls = MESSAGES.get(raw[0])
+    cls = messages.get(raw[0])
     if cls is None:
-        raise ProtocolError(f"kind {raw[0][:32]!r}: expected one of {', '.join(sorted(MESSAGES))}")
+        raise ProtocolError(f"kind {raw[0][:32]!r}: expected one of {', '.join(sorted(messages))}")
     body = raw[1]
     known = {f.name: f.type for f in fields(cls)}
     for name in body:
@@ -298,7 +302,7 @@ def decode(packet: bytes) -> Any:
 
 def check(message: Any) -> None:
     """Raise ProtocolError when the receiver would refuse this message: so that who sends for others can tell them."""
-    kind = _KINDS[type(message)]
+    kind = _kind(message)
     for f in fields(message):
         value = getattr(message, f.name)
         _check(kind, f.name, f.type, value)

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -42,6 +43,12 @@ def use() -> None:
             ctypes.CDLL(str(prefix / f"lib{name}__{part}.so"), mode=ctypes.RTLD_GLOBAL)
         _used.add(name)
     importlib.invalidate_caches()
+
+
+def environment() -> dict[str, str]:
+    """Environment of a process that finds the packages as on a machine that has them."""
+    use()
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
 def _built(name: str) -> Path:

@@ -19,7 +19,10 @@ FOLDERS = {
     "steadyhand_ros": "ros2_ws/src/steadyhand_ros/steadyhand_ros",
     "steadyhand_cli": "cli/steadyhand_cli",
 }
-ROS = {"rclpy", "std_msgs", "sensor_msgs", "geometry_msgs", "lifecycle_msgs", "steadyhand_interfaces", "launch"}
+ROS = {
+    "rclpy", "std_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "nav2_msgs", "lifecycle_msgs",
+    "steadyhand_interfaces", "launch",
+}
 CORE_THIRD_PARTY = {"numpy", "scipy", "ruckig", "filterpy", "msgpack", "jsonschema"}
 IO_MODULES = {"socket", "threading", "subprocess", "multiprocessing", "time", "asyncio"}
 OURS = set(FOLDERS)
@@ -93,6 +96,7 @@ WALL_CLOCK = {
     "report_writer.py": "name of a report",
     "recording.py": "name of a file",
     "agv.py": "stamp of a message",
+    "agv_link.py": "stamp of a message",
     "tls.py": "dates of certificates; OpenSSL judges them by the same clock",
 }
 WALL_CALLS = {

@@ -66,30 +66,32 @@ def load(path: Path | str) -> AgvFile:
         for name in raw:
             if name not in ("guard", "vehicle", "broker"):
                 raise ConfigError(f"unknown section {name!r}; known: guard, vehicle, broker")
-        vehicle = dict(_section(raw, "vehicle"))
+        vehicle = dict(section(raw, "vehicle"))
         names = [f.name for f in fields(Identity)]
-        identity = _made(Identity, "vehicle", {n: vehicle.pop(n) for n in names if n in vehicle})
-        master = _made(MasterConfig, "vehicle", vehicle | {"identity": identity})
-        guard = {k: tuple(v) if isinstance(v, list) else v for k, v in _section(raw, "guard").items()}
-        broker = _made(BrokerConfig, "broker", _section(raw, "broker"))
-        return AgvFile(_made(AgvGuardConfig, "guard", guard), master, broker)
+        identity = made(Identity, "vehicle", {n: vehicle.pop(n) for n in names if n in vehicle})
+        master = made(MasterConfig, "vehicle", vehicle | {"identity": identity})
+        guard = {k: tuple(v) if isinstance(v, list) else v for k, v in section(raw, "guard").items()}
+        broker = made(BrokerConfig, "broker", section(raw, "broker"))
+        return AgvFile(made(AgvGuardConfig, "guard", guard), master, broker)
     except ConfigError as error:
         raise ConfigError(f"AGV configuration {path}: {error}") from error
 
 
-def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
+def section(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One map of parameters below another; empty when it is not there."""
     value = raw.get(name) or {}
     if not isinstance(value, dict):
         raise ConfigError(f"{name}: {value!r}: give a map of parameters")
     return value
 
 
-def _made(cls: type, section: str, values: dict[str, Any]) -> Any:
+def made(cls: type, where: str, values: Mapping[str, Any]) -> Any:
+    """`cls(**values)`. Raises ConfigError naming section and field."""
     known = {f.name for f in fields(cls)}
     for name in values:
         if name not in known:
-            raise ConfigError(f"{section}: unknown parameter {name!r}; known: {', '.join(sorted(known))}")
+            raise ConfigError(f"{where}: unknown parameter {name!r}; known: {', '.join(sorted(known))}")
     try:
         return cls(**values)
     except TypeError as error:
-        raise ConfigError(f"{section}: {error}") from error
+        raise ConfigError(f"{where}: {error}") from error

@@ -1,7 +1,7 @@
 """`steadyhand-agv-guard`: the process that alone commands the vehicle.
 
 Exit codes: 0 ended at rest after SIGTERM or SIGINT, 1 wrong configuration or slot taken, 3 internal error. When it dies
-the vehicle drives on to its last released node, and no further (docs/agv.md).
+the vehicle does what docs/agv.md says of its bridge.
 """
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server, private_folder
 
+EXAMPLES = {"vda5050": "agv.yaml", "ros": "agv_ros.yaml"}
 FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside it
 
 
@@ -33,6 +34,8 @@ def main(argv: list[str] | None = None) -> int:
         if args.bridge == "vda5050":
             file = load(args.config)
             agv, config = _vda5050(file, args.broker), file.guard
+        elif args.bridge == "ros":
+            agv, config = _ros(args.config)
         else:
             agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
         folder = Path(args.socket_dir) if args.socket_dir else _own_folder()
@@ -92,6 +95,16 @@ def _vda5050(file: AgvFile, at: str) -> Agv:
     return VdaAgv(file.vehicle, file.broker.at(at) if at else file.broker)
 
 
+def _ros(path: str) -> tuple[Agv, AgvGuardConfig]:
+    """No ROS in this process: the bridge starts a link process that carries it."""
+    from steadyhand_firmware_bridge.agv_ros import config, link_process
+    from steadyhand_firmware_bridge.agv_ros.agv import RosAgv
+
+    file = config.load(path)
+    link_process.check_packages(file.vehicle)
+    return RosAgv(file.vehicle, link_process.LinkProcess), file.guard
+
+
 def _fake() -> Agv:
     from steadyhand_firmware_bridge.fake_agv import FakeAgv
 
@@ -100,14 +113,14 @@ def _fake() -> Agv:
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="steadyhand-agv-guard", description=__doc__.splitlines()[0])
-    parser.add_argument("--bridge", choices=("vda5050", "fake"), default="vda5050")
-    parser.add_argument("--config", default="", help="YAML file of parameters, such as config/agv.yaml")
+    parser.add_argument("--bridge", choices=("vda5050", "ros", "fake"), default="vda5050")
+    parser.add_argument("--config", default="", help="YAML file of parameters, such as config/agv.yaml or agv_ros.yaml")
     parser.add_argument("--broker", default="", help="HOST[:PORT] of the broker, instead of the configuration's")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="other")
     parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: agv in the slot's)")
     args = parser.parse_args(argv)
-    if args.bridge == "vda5050" and not args.config:
-        parser.error("--bridge vda5050 needs --config, such as config/agv.yaml")
+    if args.bridge != "fake" and not args.config:
+        parser.error(f"--bridge {args.bridge} needs --config, such as config/{EXAMPLES[args.bridge]}")
     return args
 
 

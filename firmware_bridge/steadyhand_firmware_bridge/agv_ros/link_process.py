@@ -1,0 +1,126 @@
+"""The link process as the guard's side sees it: a child at the other end of a socket pair. Never blocks.
+
+The child is in a session of its own and outlives the guard for as long as it takes to brake the vehicle: its life is
+bound to the socket, not to signals.
+"""
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from steadyhand.errors import ConfigError, ProtocolError
+from steadyhand_firmware_bridge.agv_ros import wire
+from steadyhand_firmware_bridge.agv_ros.config import RosVehicleConfig
+
+COMMAND = (sys.executable, "-m", "steadyhand_ros.agv_link")
+MOST = 200  # messages taken at once; what is left is taken at the next look
+END_LIMIT_S = 3.0
+PACKAGES = ("rclpy", "steadyhand_ros", "geometry_msgs", "nav_msgs", "action_msgs")
+
+
+class Link(Protocol):
+    """What `RosAgv` needs of it."""
+
+    def send(self, message: Any) -> bool:
+        """False when it was not taken."""
+
+    def receive(self) -> list[Any]:
+        """What has come, oldest first."""
+
+    def dead(self) -> str:
+        """Why it has ended; empty while it lives."""
+
+    def readable(self) -> Sequence[Any]:
+        """Sockets to wait for."""
+
+    def close(self) -> None:
+        """Let go: it brakes and ends."""
+
+
+OpenLink = Callable[[RosVehicleConfig], Link]
+
+
+class LinkProcess:
+    """`Link` over a process that it starts."""
+
+    def __init__(self, config: RosVehicleConfig, command: Sequence[str] = COMMAND):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            ours.setblocking(False)
+            arguments = ["--fd", str(theirs.fileno()), "--vehicle", json.dumps(config.plain())]
+            self.process = subprocess.Popen(
+                [*command, *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self._socket, self._why = ours, ""
+        self.malformed = 0
+
+    def send(self, message: Any) -> bool:
+        """Into the socket's buffer; one that is full is that of a process which does not read."""
+        if self._why:
+            return False
+        try:
+            self._socket.send(wire.encode(message))
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._ended(f"{error.strerror}")
+            return False
+        return True
+
+    def receive(self) -> list[Any]:
+        """What has come, within a bound."""
+        found: list[Any] = []
+        while not self._why and len(found) < MOST:
+            try:
+                packet = self._socket.recv(65536)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._ended(f"{error.strerror}")
+                break
+            if not packet:
+                self._ended("it ended")
+                break
+            try:
+                found.append(wire.decode(packet))
+            except ProtocolError:
+                self.malformed += 1
+        return found
+
+    def _ended(self, how: str) -> None:
+        code = self.process.poll()
+        self._why = f"{how}, exit code {code}" if code is not None else how
+
+    def dead(self) -> str:
+        """Why it has ended."""
+        return self._why
+
+    def readable(self) -> Sequence[Any]:
+        """Its socket."""
+        return [] if self._why else [self._socket]
+
+    def close(self) -> None:
+        """Let go. It is waited for while it brakes, and then left to itself, which is to end."""
+        self._why = self._why or "closed"
+        self._socket.close()
+        try:
+            self.process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def check_packages(config: RosVehicleConfig) -> None:
+    """Raise ConfigError for a Python package that the link process would miss. Imports nothing."""
+    for name in (*PACKAGES, *(["nav2_msgs"] * config.nav2)):
+        if importlib.util.find_spec(name) is None:
+            package = name.replace("_", "-")
+            raise ConfigError(
+                f"--bridge ros: Python package {name!r} is missing: install ros-$ROS_DISTRO-{package}, source the "
+                "setup.bash of that ROS, and run the guard in its Python"
+            )
