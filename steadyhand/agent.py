@@ -94,7 +94,7 @@ class Agent:
         self._last_sent_s = -math.inf  # stamp of the newest state when the last chunk was sent
         self._standing: deque[tuple[str, float]] = deque(maxlen=16)  # chunks sent and not refused: trace id, stamp
         self._brake: trajectory.Trajectory | None = None
-        self._refused_in_a_row = 0
+        self._refused_in_a_row, self._refusal = 0, ""
         self._gripper: Gripper | None = None
         self._gripper_phase: Phase | None = None
         self._gripper_sent_s = -math.inf
@@ -287,11 +287,13 @@ class Agent:
                          reason=verdict.reason, detail=verdict.detail)
             if verdict.trace_id.startswith(f"{self._prefix}-g"):
                 self.counters["gripper_refused"] += not verdict.accepted  # repeated by itself until it takes
+            elif not verdict.trace_id.startswith(f"{self._prefix}-c"):
+                self.counters["verdicts_of_others"] += 1  # a person's chunks, or those of this process's predecessor
             elif verdict.accepted:
                 self._refused_in_a_row = 0
             else:
                 self._standing = deque((s for s in self._standing if s[0] != verdict.trace_id), maxlen=16)
-                self._refused_in_a_row += 1
+                self._refused_in_a_row, self._refusal = self._refused_in_a_row + 1, verdict.detail
                 self.counters[f"refused_{verdict.reason if verdict.reason in REASONS else 'otherwise'}"] += 1
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -303,7 +305,7 @@ class Agent:
             executor.on_state(state)
         if self._refused_in_a_row >= self.config.refusals_max:
             self._refused_in_a_row = 0
-            executor.fail("chunks_refused", state, inputs.verdicts[-1].detail if inputs.verdicts else "")
+            executor.fail("chunks_refused", state, self._refusal)
         if inputs.policy_reply is not None:
             self._take_reply(inputs.policy_reply, inputs.now_s)
         self._expire_policy(inputs.now_s)

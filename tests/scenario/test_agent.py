@@ -8,7 +8,7 @@ from steadyhand import kinematics, policy_io
 from steadyhand.agent import Agent, AgentConfig
 from steadyhand.errors import ConfigError
 from steadyhand.task import Code, Goal, Inputs, PolicyReply
-from steadyhand.types import ActionChunk, EstimateMode, Mode
+from steadyhand.types import ActionChunk, EstimateMode, Mode, Verdict
 from tests.scenario.fake_cell import FakeCell, scatter, scripted_policy
 
 
@@ -219,6 +219,24 @@ def test_refused_chunks_change_the_action():
     result = c.run(60.0)
     assert result.code is Code.OK
     assert "chunks_refused in pick" in result.statistics["failures"][0]
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_verdicts_on_the_chunks_of_others_are_not_the_agents(accepted):
+    c = reach("pick")
+
+    def stranger(c):
+        c.verdicts += [Verdict(f"teleop-{i}", accepted, "" if accepted else "not_armed", "not yours") for i in range(9)]
+
+    if accepted:  # they hide no refusal of ours
+        c.refuse = "workspace"
+        c.run(0.4, each=stranger)
+        c.refuse = ""
+    result = c.run(60.0, each=None if accepted else stranger)
+    failures = result.statistics["failures"]
+    assert result.code is Code.OK and [f for f in failures if "not yours" in f] == []
+    assert any("chunks_refused in pick" in f for f in failures) == accepted
+    assert c.agent.counters["verdicts_of_others"] > 100
 
 
 def test_a_stalled_policy_is_re_approached_from_above():
