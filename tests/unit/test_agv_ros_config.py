@@ -44,7 +44,8 @@ def test_the_example_loads_and_survives_the_way_to_the_link_process():
     ("vehicle: {load: a, loads: {a: {}}, holonomic: 1}", ["holonomic"]),
     ("vehicle: {load: a, loads: {a: {}}, other_publishers: [joy]}", ["other_publishers: 'joy'"]),
     ("broker: {}", ["unknown section 'broker'", "guard, vehicle"]),
-    ("vehicle: {load: a, loads: {a: {}}}\nguard: {interlock_xy_m: [0, 0]}", ["interlock_xy_m", "odometry drifts"]),
+    ("vehicle: {load: a, loads: {a: {}}}\nguard: {peers: {arm: 'slot:0'}, interlock: [arm], interlock_xy_m: [0, 0]}",
+     ["interlock_xy_m", "odometry drifts"]),
     ("vehicle: {load: a, loads: {a: {}}}\nguard: {velocity_timeout_s: 2}", ["velocity_timeout_s = 2"]),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path, text, names):
@@ -54,7 +55,8 @@ def test_what_is_wrong_is_named(tmp_path, text, names):
 
 
 def test_a_localised_odometry_may_say_where_the_arm_stands(tmp_path):
-    text = "vehicle: {load: a, loads: {a: {}}, odom_frame: map}\nguard: {interlock_xy_m: [0, 0]}"
+    guard = "guard: {peers: {arm: 'slot:0'}, interlock: [arm], interlock_xy_m: [0, 0]}"
+    text = f"vehicle: {{load: a, loads: {{a: {{}}}}, odom_frame: map}}\n{guard}"
     assert load(write(tmp_path, text)).guard.interlock_xy_m == (0, 0)
 
 
