@@ -1,4 +1,6 @@
 """The checker's own geometry of the arm: certain overlap only, and reported."""
+from collections import Counter
+
 import numpy as np
 
 from steadyhand import cell, collision, kinematics
@@ -12,6 +14,15 @@ def test_what_it_calls_overlap_is_well_within_the_robots_own_shape():
     found = np.array([bool(limbs) for limbs in body.overlap(q)])
     clearance_m = collision.clearances(kinematics.link_transforms(q))[0].min(axis=1)
     assert found.sum() > 200 and clearance_m[found].max() < -0.01
+
+
+def test_limbs_are_neither_forgotten_nor_thinner_than_they_may_be():
+    found = Counter(body.overlap(np.random.default_rng(1).uniform(-3.1, 3.1, (2000, 6))))
+    least = {
+        "forearm and hand": 200, "column and forearm": 150, "upper arm and wrist": 20, "upper arm and hand": 15,
+        "column and hand": 12,
+    }  # fmt: skip
+    assert all(found[limbs] >= n for limbs, n in least.items()), found
 
 
 def test_points_are_those_of_the_robots_kinematics():

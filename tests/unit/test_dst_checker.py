@@ -1,17 +1,23 @@
 """The simulator's judge at the guard's wires: a good course is silent, each lie or omission in a state is said."""
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from steadyhand import cell, ur5
-from steadyhand.guard_protocol import Arm, Chunk, Heartbeat, Reply, State, Stop, Verdict
+from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Link, Reply, State, Stop, Verdict
 from steadyhand.protocols import Command, Feedback
 from steadyhand_cli.dst.checker import Checker
 
 DT_S, HOME = 0.008, np.array(cell.HOME_Q_RAD, dtype=float)
-SHELL = SimpleNamespace(commander=True)
+
+
+@dataclass(eq=False)
+class Connection:
+    commander: bool
+
+
+SHELL, PERSON = Connection(True), Connection(False)
 
 
 class Wire:
@@ -34,19 +40,23 @@ class Wire:
     def beat(self):
         self.checker.message(self.now_s, SHELL, Heartbeat("agent", True))
 
-    def arm(self):
-        self.checker.message(self.now_s, SHELL, Arm(ASK[self.armed_mode], "secret", "r"))
+    def arm(self, client=None):
+        """For the shell, or for an operator that then commands itself."""
+        asks = Arm(ASK[self.armed_mode], "secret", "r", command=client is not None)
+        self.checker.message(self.now_s, client or SHELL, asks)
+        if client is not None:
+            self.checker.answer(self.now_s, client, Reply("r", True, "armed", [], {"trace_id": None}))
         self.token += 1
         self.cycle()  # the program with the new token starts
         self.mode = self.armed_mode
         self.cycle(at_rest=True)
 
-    def chunk(self, source="planner", count=8):
+    def chunk(self, source="planner", count=8, client=SHELL):
         rows = HOME + 0.01 * np.outer(np.arange(1, count + 1), [1, 0, 0, 0, 0, 0])
         stamp_s = self.checker.last_state.stamp_s
         c = Chunk(self.token, self.k, stamp_s, f"c{self.k}", source, list(ur5.JOINT_NAMES), 0.1, rows.tolist())
-        self.checker.message(self.now_s, SHELL, c)
-        self.checker.answer(self.now_s, SHELL, Verdict(c.trace_id, True))
+        self.checker.message(self.now_s, client, c)
+        self.checker.answer(self.now_s, client, Verdict(c.trace_id, True))
         return c.trace_id
 
     def stop(self):
@@ -178,3 +188,54 @@ def test_recovering_is_slow():
         for _ in range(3):
             wire.cycle(speed_rad_s=speed_rad_s)
         assert any("velocity of joint 0" in detail for detail in wire.found) is wrong
+
+
+def test_a_strangers_chunk_and_gripper_order_are_not_obeyed(armed):
+    armed.chunk(client=PERSON)
+    assert len(armed.found) == 1 and "chunk accepted" in armed.found[0]
+    armed.checker.violations.clear()
+    armed.checker.message(armed.now_s, PERSON, Gripper(armed.token, 0.04, "g"))
+    armed.checker.gripper_written(armed.now_s, 0.04)
+    assert armed.found == ["gripper written without an order of the commander"]
+
+
+def test_an_operator_in_control_that_falls_silent_is_a_stop(armed):
+    armed.checker.message(armed.now_s, PERSON, Link("p", True))
+    for _ in range(62):  # 0.5 s
+        armed.beat()
+        armed.cycle()
+    assert armed.found == []
+    for _ in range(3):
+        armed.beat()
+        armed.cycle()
+    assert armed.found and all("an operator in control is silent" in detail for detail in armed.found)
+
+
+def test_who_arms_by_hand_commands_without_the_shell_until_the_stop():
+    wire = Wire("ARMED_MANUAL")
+    wire.arm(PERSON)
+    wire.checker.commander_gone(wire.now_s)
+    wire.chunk("manual", client=PERSON)
+    for k in range(8):  # longer than the shell's 40 ms
+        wire.checker.message(wire.now_s, PERSON, Heartbeat("shell", True))
+        wire.cycle(speed_rad_s=0.02 * k)
+    assert wire.found == []
+    wire.stop()
+    wire.cycle()
+    assert wire.checker.operators.manual is None
+
+
+def test_a_stop_ends_a_request_to_arm():
+    wire = Wire()
+    wire.checker.message(wire.now_s, SHELL, Arm("auto", "secret", "r"))
+    wire.checker.message(wire.now_s, SHELL, Stop("operator"))
+    wire.token, wire.mode = wire.token + 1, "ARMED_AUTO"
+    wire.cycle(at_rest=True)
+    assert any("without a verified request" in detail for detail in wire.found)
+
+
+def test_a_new_guard_has_nobody_in_command():
+    wire = Wire("ARMED_MANUAL")
+    wire.arm(PERSON)
+    wire.checker.guard_started()
+    assert wire.checker.operators.commands(SHELL) and not wire.checker.operators.commands(PERSON)

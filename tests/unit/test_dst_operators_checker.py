@@ -57,3 +57,35 @@ def test_silence_and_loss_in_control_count_and_an_orderly_end_does_not(seen):
     seen.checker.message(9.1, seen.person, Link("p", True))
     seen.checker.gone(9.2, seen.person)
     assert len(seen.stops) == 1
+
+
+def in_command(seen):
+    seen.checker.message(1.0, seen.person, Arm("manual", "c", "r", command=True))
+    seen.checker.armed(1.1, seen.person, ARMED)
+
+
+def test_the_end_of_the_connection_in_command_must_stop(seen):
+    in_command(seen)
+    seen.checker.gone(2.0, seen.shell)
+    assert not seen.stops
+    seen.checker.gone(2.1, seen.person)
+    assert [why for _, why in seen.stops] == ["the connection of the operator in command ended"]
+
+
+def test_an_arming_gives_command_to_its_own_connection_and_once(seen):
+    seen.checker.message(1.0, seen.person, Arm("manual", "c", "r", command=True))
+    seen.checker.armed(1.1, Connection(False), ARMED)  # somebody else's request of the same name
+    assert seen.checker.commands(seen.shell)
+    in_command(seen)
+    seen.checker.manual = None  # stopped
+    seen.checker.armed(3.0, seen.person, ARMED)  # not asked for anew
+    assert seen.checker.commands(seen.shell)
+
+
+def test_a_new_guard_knows_no_operator(seen):
+    in_command(seen)
+    seen.checker.message(1.2, seen.person, Link("p", True))
+    seen.checker.reset()
+    assert seen.checker.commands(seen.shell) and not seen.checker.silent(9.0, 0.0)
+    seen.checker.gone(9.0, seen.person)
+    assert not seen.stops

@@ -61,3 +61,18 @@ def test_after_a_cut_nothing_is_concluded():
     checker.cut()
     checker.add(1.0, smooth()[150], "ARMED_AUTO")
     assert found == [] and checker.speed_rad_s == 0.0
+
+
+@pytest.mark.parametrize("z_m, wrong", [(0.0149, True), (0.0151, False)])
+def test_the_tools_box_is_kept_to_a_tenth_of_a_millimetre(z_m, wrong):
+    low, high = cell.HOME_Q_RAD.copy(), cell.HOME_Q_RAD.copy()
+    low[1] += 1.0
+    assert tool_position_m(low[None])[0, 2] < z_m
+    for _ in range(60):  # between home and the table, by halves
+        q = (low + high) / 2
+        low, high = (q, high) if tool_position_m(q[None])[0, 2] < z_m else (low, q)
+    found = []
+    checker = SetpointChecker(DT_S, lambda *violation: found.append(violation[2]))
+    checker.rest_at(q)
+    checker.add_block(np.array([1.0]), q[None], "ARMED_AUTO")
+    assert bool(found) is wrong and all("outside its box" in detail for detail in found)
