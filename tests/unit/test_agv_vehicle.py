@@ -443,6 +443,26 @@ def test_every_kind_of_message_passes_the_schema_of_its_version(version):
     assert rig.state().operating_mode == ("TEACHIN" if version == "2.1.0" else "TEACH_IN")
 
 
+def test_a_longer_base_is_asked_for_before_the_brakes_are_and_only_where_there_is_a_horizon():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (5, -3), (5, -6)], released=2))
+    assert not rig.state().new_base_request
+    rig.until(lambda: rig.state().new_base_request)
+    left = math.dist(rig.unit.plant.pose()[:2], (5, -3))
+    assert rig.config.stopping_m(rig.config.max_speed_m_s, 0.0) < left < 3.0
+    rig.until(lambda: rig.v.at_rest)
+    rig.v.on_order(order([(5, -3), (5, -6)], first=1, update_id=1))
+    assert not rig.state().new_base_request
+
+
+def test_it_does_not_charge_on_the_move():
+    rig = Rig(pose=(-8.0, -4.0, 0.0))
+    rig.v.on_order(order([(-8, -4), (-5, -4)]))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 0.1)
+    rig.v.on_instant_actions(instant(action("startCharging", "a")))
+    assert rig.state().actions["a"].text == "the vehicle moves" and not rig.state().charging
+
+
 def test_backwards_on_an_edge():
     rig = Rig(pose=(-5.0, 0.0, math.pi))
     rig.v.on_order(order(STRAIGHT, edge={"orientation": math.pi}))
