@@ -455,6 +455,40 @@ def test_a_longer_base_is_asked_for_before_the_brakes_are_and_only_where_there_i
     assert not rig.state().new_base_request
 
 
+def test_a_node_with_a_heading_is_left_only_when_it_has_been_turned_to():
+    rig = Rig()
+    message = order([(-5, 0), (-3, 0), (-1, 0)])
+    message["nodes"][1]["nodePosition"]["theta"] = math.pi / 2
+    rig.v.on_order(message)
+    rig.until(lambda: rig.state().last_node_id == "n1")
+    assert rig.unit.plant.pose()[2] == pytest.approx(math.pi / 2, abs=rig.config.arrival_rad) and rig.v.at_rest
+    rig.until(lambda: not rig.v.book.active)
+
+
+def test_it_stands_where_it_is_to_reverse():
+    """Both edges want the same heading, so only their direction says that it must stop between them."""
+    rig = Rig()
+    message = order([(-5, 0), (-3, 0), (-4, 0)])
+    message["edges"][1]["orientation"] = math.pi
+    rig.v.on_order(message)
+    farthest = -5.0
+    while rig.v.book.active:
+        rig.step()
+        farthest = max(farthest, rig.unit.plant.pose()[0])
+    assert farthest < -3 + rig.config.arrival_m and rig.unit.plant.pose()[0] == pytest.approx(-4.0, abs=0.05)
+
+
+@pytest.mark.parametrize("load_kg", [0.0, 40.0])
+def test_it_stops_on_the_spot_at_the_brake_s_own_rate(load_kg):
+    rig = Rig()
+    rig.v.load_kg = load_kg
+    rig.v.on_order(order([(-5, 0), (0, -3.5)]))
+    rig.until(lambda: not rig.v.book.active)
+    assert math.dist(rig.unit.plant.pose()[:2], (0, -3.5)) < 0.002
+    rates = np.diff(rig.speeds) / rig.config.period_s
+    assert min(rates) >= -rig.config.deceleration_m_s2(load_kg) - 1e-9
+
+
 def test_it_does_not_charge_on_the_move():
     rig = Rig(pose=(-8.0, -4.0, 0.0))
     rig.v.on_order(order([(-8, -4), (-5, -4)]))
