@@ -8,6 +8,7 @@ import yaml
 
 from steadyhand import cell, kinematics
 from steadyhand.errors import ConfigError
+from steadyhand.limits import UR5_LIMITS
 from steadyhand_cli import broker, drive
 from steadyhand_firmware_bridge.guard import agv_config, config
 from steadyhand_firmware_bridge.guard.peers import peer_folder
@@ -17,7 +18,7 @@ from steadyhand_motion import ik
 
 ROOT = Path(__file__).parents[2]
 ARM, AGV = ROOT / "config/cell_guard_ur5.yaml", ROOT / "config/cell_agv.yaml"
-DOMAIN = ("name", "peers", "peer_timeout_s", "interlock", "interlock_zone_m")
+DOMAIN = ("name", "peers", "peer_timeout_s", "interlock", "interlock_zone_m", "tool_box_m")
 DOCK_M = (-0.66, 0.0)
 
 
@@ -60,6 +61,16 @@ def test_the_zone_is_over_the_dock_and_clear_of_the_work_on_the_table():
                     nearest = at(x, y, z)[:1]  # as the arm goes there from home
                     assert not zone.inside(nearest).any(), kinematics.link_transforms(nearest)[..., :3, 3]
     assert not zone.inside(cell.HOME_Q_RAD[None]).any()
+
+
+def test_the_tool_reaches_the_deck_in_this_cell_and_in_no_other():
+    limits = config.load(ARM).limits()
+    at = np.array([*DOCK_M, 0.02])
+    assert (limits.tool_min_m < at).all() and (at < limits.tool_max_m).all()
+    assert config.GuardConfig().limits() is UR5_LIMITS and not (UR5_LIMITS.tool_min_m < at).all()
+    for wrong in ((1.0,), (0.0, 0.0, 0.0, 1.0, 1.0, 0.0), (0.0, 0.0, math.nan, 1.0, 1.0, 1.0), [0, 0, 0, 1, 1, 1], "x"):
+        with pytest.raises(ConfigError, match="tool_box_m"):
+            config.GuardConfig(tool_box_m=wrong)
 
 
 def test_the_vehicle_is_told_early_enough_to_stop_short_of_the_zone():

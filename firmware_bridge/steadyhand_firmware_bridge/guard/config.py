@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from steadyhand.errors import ConfigError
+from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand_firmware_bridge.robotiq import config as robotiq_config
 
 
@@ -42,6 +44,7 @@ class GuardConfig:
     peer_timeout_s: float = 0.100  # silence of a peer
     interlock: tuple[str, ...] = ()  # peers whose vehicle stands under this arm: it is told when the arm is there
     interlock_zone_m: tuple[float, ...] = ()  # where: x, y, z from, x, y, z to, in base_link
+    tool_box_m: tuple[float, ...] = ()  # where the tool may be, likewise; empty: as in docs/limits.md
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -58,6 +61,8 @@ class GuardConfig:
                 robotiq_config.of(value)
             elif f.name == "peers":
                 check_peers(value, self.name)
+            elif f.name == "tool_box_m":
+                _check_box(f.name, value)
             elif f.name in ("interlock", "interlock_zone_m"):
                 pass  # checked together, below
             elif f.name == "streaming_sources":
@@ -69,6 +74,11 @@ class GuardConfig:
         check_interlock(self.interlock, self.peers)
         _check_zone(self.interlock, self.interlock_zone_m)
         check_moving_inputs(self.moving_inputs, self.inputs)
+
+    def limits(self) -> Limits:
+        """The gate's, with this cell's box of the tool."""
+        box = self.tool_box_m
+        return replace(UR5_LIMITS, tool_min_m=np.array(box[:3]), tool_max_m=np.array(box[3:])) if box else UR5_LIMITS
 
 
 def check_moving_inputs(moving: Mapping[str, float], inputs: Mapping[str, float]) -> None:
@@ -94,10 +104,14 @@ def are_coordinates(values: Any, n: int) -> bool:
 def _check_zone(names: tuple[str, ...], zone: Any) -> None:
     if bool(names) != bool(zone):
         raise ConfigError("interlock and interlock_zone_m: give both or neither")
-    if not zone:
+    _check_box("interlock_zone_m", zone)
+
+
+def _check_box(field_name: str, box: Any) -> None:
+    if box == ():
         return
-    if not are_coordinates(zone, 6) or any(zone[i] >= zone[i + 3] for i in range(3)):
-        raise ConfigError(f"interlock_zone_m={zone!r}: give x, y, z from and x, y, z to, in m, each from below its to")
+    if not are_coordinates(box, 6) or any(box[i] >= box[i + 3] for i in range(3)):
+        raise ConfigError(f"{field_name}={box!r}: give x, y, z from and x, y, z to, in m, each from below its to")
 
 
 def check_inputs(field_name: str, value: Any) -> None:

@@ -62,7 +62,8 @@ def _run(
     args: argparse.Namespace, config: GuardConfig, robot: Robot, server: Server, peers: PeerSocket, scheduler: str
 ) -> int:
     loop = Loop(server, robot.period_s, peers)
-    guard = Guard(robot, config, server.credential, fresh_token, server.send, time.monotonic())
+    limits = config.limits()
+    guard = Guard(robot, config, server.credential, fresh_token, server.send, time.monotonic(), limits)
     guard.scheduler = scheduler
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(loop, "ending", True))

@@ -1,0 +1,81 @@
+"""Arm and vehicle in one simulated world, as launch/cell.launch.xml runs them: docking, loading, leaving, stopping."""
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from steadyhand import cell
+from steadyhand.errors import RobotError
+from steadyhand_firmware_bridge import operator
+from steadyhand_sim import scene
+from tests.support.cell_rig import CellRig
+from tests.support.loading import BEHIND, LOW, OVER, pick
+
+pytestmark = [pytest.mark.sim, pytest.mark.broker, pytest.mark.process]
+DOCK, EXIT = [-0.66, 0.0, np.pi / 2], [-0.66, 1.6, np.pi / 2]
+
+
+@pytest.fixture
+def rig(tmp_path):
+    with CellRig(tmp_path, cubes="1", agv_pose=f"-0.66,-1.6,{np.pi / 2}") as made:
+        made.armed()
+        yield made
+
+
+def test_the_vehicle_docks_is_loaded_by_the_arm_and_leaves_when_the_arm_is_clear(rig):
+    rig.reach(BEHIND)
+    thread = rig.drive("dock", DOCK)
+    rig.until(lambda: abs(rig.vehicle()["twist"][0]) > 0.1, "the vehicle under way in the arm's world")
+    verdict = rig.chunk(OVER)
+    assert not verdict.accepted and "the vehicle moves" in verdict.detail, verdict
+    rig.until(lambda: not thread.is_alive(), "the vehicle's arrival", 90)
+    if isinstance(thread.outcome[0], RobotError):  # stopped on its way, by a busy machine
+        rig.driven("dock", DOCK)
+    docked = rig.vehicle()
+    assert np.hypot(*np.subtract(docked["pose"][:2], DOCK[:2])) < 0.1 and docked["loaded"] == []
+
+    state = rig.score.state()
+    above, at = pick(state["position_m"][0], float(scene.cube_yaw(np.array(state["quaternion_xyzw"]))[0]))
+    rig.reach(cell.HOME_Q_RAD)
+    rig.grip(cell.GRIPPER_PREGRASP_M, lambda width: abs(width - cell.GRIPPER_PREGRASP_M) < 0.005)
+    rig.reach(above)
+    rig.reach(at)
+    rig.grip(0.0, lambda width: abs(width - cell.CUBE_SIZE_M) < 0.004)
+    rig.reach(above)
+    rig.reach(cell.HOME_Q_RAD)
+    for q in (BEHIND, OVER, LOW):
+        rig.reach(q)
+    with pytest.raises(AssertionError, match="interlock: arm: the arm is over the vehicle"):
+        thread = rig.drive("out", EXIT)
+        rig.until(lambda: not thread.is_alive(), "a refusal")
+        raise AssertionError(str(thread.outcome[0]))
+    rig.grip(cell.GRIPPER_PREGRASP_M, lambda width: width > 0.055)
+    rig.until(lambda: rig.vehicle()["loaded"] == [0], "the cube in the vehicle's tray")
+    rig.reach(OVER)
+    rig.reach(BEHIND)
+    rig.driven("out", EXIT)
+    away = rig.vehicle()
+    assert away["pose"][1] > 1.4 and away["loaded"] == [0] and not away["touches_arm"]
+
+
+def test_one_stop_stops_both_and_a_world_that_ends_is_started_anew_by_nobody_but_the_operator(rig):
+    rig.until(lambda: rig.vehicle()["driven"], "the vehicle's computer")
+    thread = rig.drive("dock", DOCK)
+    rig.until(lambda: abs(rig.vehicle()["twist"][0]) > 0.1, "the vehicle under way")
+    operator.stop("panel")  # at the arm's guard
+    rig.until(lambda: rig.modes() == ("STOPPED", "STOPPED"), "both stopped")
+    rig.until(lambda: abs(rig.vehicle()["twist"][0]) < 0.01 and not thread.is_alive(), "the vehicle at rest")
+    assert isinstance(thread.outcome[0], RobotError)
+    rig.armed()
+    before = dict(rig.supervisor.pids())
+    os.kill(before["sim"], signal.SIGKILL)
+    rig.until(lambda: not any(mode.startswith("ARMED") for mode in rig.modes()), "neither armed")
+    rig.until(lambda: rig.supervisor.pids().get("sim") not in (None, before["sim"]), "a new world")
+    rig.score.close()
+    rig.until(lambda: rig.vehicle()["driven"], "the vehicle's computer in the new world")
+    assert rig.supervisor.pids()["sim_agv"] != before["sim_agv"] and "sim_agv ended with exit code 3" in str(rig.said)
+    assert not any(mode.startswith("ARMED") for mode in rig.modes())
+    for name in ("guard", "agv_guard", "broker"):
+        assert rig.supervisor.pids()[name] == before[name]  # nobody else was started anew
+    rig.armed()
