@@ -115,7 +115,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="steadyhand-agv-guard", description=__doc__.splitlines()[0])
     parser.add_argument("--bridge", choices=("vda5050", "ros", "fake"), default="vda5050")
     parser.add_argument("--config", default="", help="YAML file of parameters, such as config/agv.yaml or agv_ros.yaml")
-    parser.add_argument("--broker", default="", help="HOST[:PORT] of the broker, instead of the configuration's")
+    parser.add_argument("--broker", default="", help="HOST[:PORT] of VDA 5050's broker, instead of the configuration's")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="other")
     parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: agv in the slot's)")
     args = parser.parse_args(argv)
