@@ -121,6 +121,10 @@ def test_failed_credentials_are_limited():
     assert "too many" in rig.last(Reply).message
     rig.run(1.1)
     assert rig.arm().ok  # one try a second is given back
+    rig.now_s += 1000.0
+    for _ in range(6):  # and never more than five in all
+        rig.guard.handle("operator", Arm("auto", "wrong", "r"), rig.now_s)
+    assert "too many" in rig.last(Reply).message
 
 
 def test_moves_under_chunks_and_runs_out_at_rest():

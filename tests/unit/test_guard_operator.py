@@ -135,6 +135,29 @@ def test_an_operator_in_command_that_falls_silent_while_moving_stops():
     assert rig.state.mode == "STOPPED" and names(rig.state)[0] in ("shell_lost", "command_source_silent")
 
 
+def test_shells_that_come_and_go_do_not_stand_in_for_a_silent_operator():
+    rig = rig_of()
+    take(rig)
+    rig.shell, q = "teach", np.array(rig.state.q_commanded_rad)
+    path = q + np.outer(np.arange(1, 41) * 0.005, [1, 0, 0, 0, 0, 0])
+    assert rig.chunk(source="planner", q_rad=path.tolist()).accepted
+    rig.beats, since_s = False, rig.now_s
+    for number in range(20):
+        rig.guard.commander_changed(f"shell {number}", rig.now_s)
+        rig.run(0.016)
+    assert names(rig.state) == ["shell_lost"] and rig.guard.state.stop_since_s - since_s < 0.13
+
+
+def test_an_operator_in_command_does_not_speak_for_the_inputs_of_auto():
+    rig = rig_of(inputs={"estimator": 5.0})
+    take(rig)
+    rig.guard.handle("teach", Heartbeat("estimator", True), rig.now_s)
+    rig.guard.handle("teach", Arm("disarm", "", "d"), rig.now_s)
+    rig.guard.handle("teach", Heartbeat("estimator", True), rig.now_s)
+    rig.run(0.5)
+    assert "input:estimator" in " ".join(rig.arm("auto").causes)
+
+
 def test_hand_back_to_auto_needs_inputs_heard_of_after_the_manual_mode():
     rig = rig_of(inputs={"estimator": 5.0})
     rig.guard.handle(rig.shell, Heartbeat("estimator", True), rig.now_s)
@@ -304,7 +327,7 @@ def test_a_stop_here_is_told_and_a_disarming_is_not():
     rig.robot.safety_mode = 3
     rig.run(0.05)
     beat = rig.guard.beat()
-    assert beat.stops == 3 and beat.unsafe == "robot_safety:protective_stop"
+    assert beat.stops == 3 and beat.unsafe == beat.cause == "robot_safety:protective_stop"
 
 
 def test_strangers_are_counted():

@@ -1,7 +1,7 @@
 """Power, brakes and unlocking: only by an authenticated operator, only while nothing is armed, never a motion."""
 import pytest
 
-from steadyhand.guard_protocol import Reply, RobotAct, decode, encode
+from steadyhand.guard_protocol import Arm, Reply, RobotAct, Stop, decode, encode
 from steadyhand_firmware_bridge.operator_acts import ACTS, OperatorDashboard
 from steadyhand_sim.ur_controller.config import ControllerConfig
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
@@ -63,6 +63,30 @@ def test_while_armed_it_is_refused():
     rig.arm()
     assert "stop and disarm first" in ask(rig, "power-off").message
     assert rig.robot.robot_mode == 7 and rig.state.mode == "ARMED_AUTO"
+
+
+@pytest.mark.parametrize("when", ["arming", "braking"])
+def test_while_arming_or_stopping_it_is_refused(when):
+    rig = stopped()
+    if when == "braking":
+        rig.arm()
+        rig.move(0.3)
+        rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    else:
+        rig.guard.handle("operator", Arm("auto", CREDENTIAL, "a"), rig.now_s)
+    rig.guard.handle("operator", RobotAct("power-off", CREDENTIAL, "r"), rig.now_s)
+    assert "stop and disarm first" in rig.last(Reply).message and rig.robot.robot_mode == 7
+
+
+def test_while_an_act_is_under_way_nothing_is_armed_and_who_has_gone_is_not_answered():
+    rig = stopped()
+    rig.robot.act_result, result = lambda: None, rig.robot.act_result
+    rig.guard.handle("operator", RobotAct("brake-release", CREDENTIAL, "r"), rig.now_s)
+    assert rig.arm().message == "an act on the robot is under way"
+    rig.guard.forget("operator", rig.now_s)
+    said, rig.robot.act_result = len(rig.answers), result
+    rig.run(0.1)
+    assert len(rig.answers) == said and rig.arm().ok
 
 
 @pytest.mark.parametrize("act", ["", "play", "power on\npower off", "x" * 4000])
