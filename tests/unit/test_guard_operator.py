@@ -148,16 +148,6 @@ def test_shells_that_come_and_go_do_not_stand_in_for_a_silent_operator():
     assert names(rig.state) == ["shell_lost"] and rig.guard.state.stop_since_s - since_s < 0.13
 
 
-def test_an_operator_in_command_does_not_speak_for_the_inputs_of_auto():
-    rig = rig_of(inputs={"estimator": 5.0})
-    take(rig)
-    rig.guard.handle("teach", Heartbeat("estimator", True), rig.now_s)
-    rig.guard.handle("teach", Arm("disarm", "", "d"), rig.now_s)
-    rig.guard.handle("teach", Heartbeat("estimator", True), rig.now_s)
-    rig.run(0.5)
-    assert "input:estimator" in " ".join(rig.arm("auto").causes)
-
-
 def test_hand_back_to_auto_needs_inputs_heard_of_after_the_manual_mode():
     rig = rig_of(inputs={"estimator": 5.0})
     rig.guard.handle(rig.shell, Heartbeat("estimator", True), rig.now_s)
