@@ -2,6 +2,7 @@
 import json
 import math
 import queue
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from steadyhand.errors import ConfigError
 from steadyhand.vda5050 import codec
 from steadyhand.vda5050.header import Identity
+from steadyhand_sim.agv import fleet as fleet_module
 from steadyhand_sim.agv import reports
 from steadyhand_sim.agv.fleet import Fleet, make_unit
 from steadyhand_sim.agv.mqtt_link import Broker, MqttLink, Received
@@ -173,7 +175,7 @@ def test_a_wrong_certificate_file_is_named(tmp_path, content):
         ({"nodes": {"a": [10**400, 0.0]}}, "site file"), ({"nodes": {"a": [0.0]}}, "site file"),
         ({"anchors_m": [[0, 0], [1, 1], [math.nan, 2]]}, "anchors_m"), ({"anchors_m": [[0, 0], [1, 1], [2]]}, "anchors_m"),
         ({"anchors_m": [[0, 0], [1, 1]]}, "anchors_m"), ({"bounds_m": [1, 0, 0, 1]}, "bounds_m"), ({"walls": []}, "walls"),
-        ({"docks": ["nowhere"]}, "nowhere"),
+        ({"docks": ["nowhere"]}, "nowhere"), ({"docks": ["home"]}, "heading"),
     ],
 )  # fmt: skip
 def test_a_wrong_site_is_named(tmp_path, fields, named):
@@ -181,3 +183,42 @@ def test_a_wrong_site_is_named(tmp_path, fields, named):
     path.write_text(json.dumps(fields))
     with pytest.raises(ConfigError, match=named):
         Site.load(path)
+
+
+def test_what_changes_at_rest_is_told_at_once(fleet):
+    acts = ["load", "e_stop", "release", "acknowledge", "mode"]
+    for request_ in ({"do": act, "kg": 5, "mode": "MANUAL"} for act in acts):
+        fleet.units[0].state_sent_s = fleet.units[0].visualization_sent_s = time.monotonic()  # not due by time
+        fleet.handle(request_)
+        assert fleet.units[0].link.kinds() == ([] if request_["do"] == "release" else ["state"]), request_
+
+
+def test_a_message_that_the_broker_kept_is_not_taken(fleet):
+    link = a_link(fleet)
+    link._on_message(None, None, SimpleNamespace(retain=True, topic="uagv/v2/steadyhand/t/order", payload=b"{}"))
+    assert fleet._inbox.empty()
+
+
+def test_after_a_stall_periods_are_left_out_and_counted_and_people_are_served_all_the_same(fleet, monkeypatch):
+    now = [100.0]
+
+    def monotonic():
+        now[0] += 0.001
+        return now[0]
+
+    monkeypatch.setattr(fleet_module, "time", SimpleNamespace(monotonic=monotonic, time=lambda: 1e9))
+    monkeypatch.setattr(fleet_module, "select", SimpleNamespace(select=lambda *_: ([], [], [])))
+    unit, polls = fleet.units[0], []
+    fleet.run(lambda: unit.periods >= 5, lambda: polls.append(now[0]))
+    assert fleet.late_periods == 0
+    now[0] += 10.0
+    before, polled = unit.periods, len(polls)
+    fleet.late_periods = 0
+    stalled = iter([0.0, 10.0])
+
+    def until():
+        now[0] += next(stalled, 0.0)
+        return unit.periods >= before + 8
+
+    fleet.run(until, lambda: polls.append(now[0]))
+    assert unit.periods == before + 8 and 240 <= fleet.late_periods <= 250 and len(polls) - polled >= 8

@@ -160,6 +160,44 @@ def test_the_covariance_is_honest(fixes):
         assert np.percentile(np.concatenate([r[1] for r in runs]), 95) < 0.15
 
 
+def ranges_that_miss(filter_, of_ten, count):
+    """Ranges from where it believes to be, so many of ten of them far too long."""
+    anchor = Site().anchors_m[0]
+    for k in range(count):
+        x, y, _ = filter_.pose()
+        true = math.hypot(x - anchor[0], y - anchor[1]) + NOISE.range_bias_m
+        filter_.range_fix(anchor, true + (9.0 if k % 10 < of_ten else 0.0))
+
+
+def test_seldom_outliers_lose_nobody_and_only_a_new_pose_finds_the_lost():
+    filter_ = Localisation(CONFIG, NOISE)
+    filter_.start(-5.0, 0.0, 0.0)
+    ranges_that_miss(filter_, 1, 2000)
+    assert filter_.refused == 200 and not filter_.lost
+    ranges_that_miss(filter_, 9, 40)
+    assert filter_.lost
+    ranges_that_miss(filter_, 0, 500)
+    assert filter_.lost  # ranges that fit a pose may fit a wrong one
+    filter_.start(-5.0, 0.0, 0.0)
+    ranges_that_miss(filter_, 1, 10)
+    assert not filter_.lost
+
+
+@pytest.mark.parametrize("range_m", [math.nan, math.inf])
+def test_a_range_that_is_no_number_changes_nothing(range_m):
+    filter_ = Localisation(CONFIG, NOISE)
+    filter_.start(-5.0, 0.0, 0.0)
+    before = filter_.state.copy()
+    assert not filter_.range_fix(Site().anchors_m[0], range_m) and np.array_equal(filter_.state, before)
+
+
+def test_a_marker_on_the_other_side_of_pi_does_not_turn_it_round():
+    filter_ = Localisation(CONFIG, NOISE)
+    filter_.start(-5.0, 0.0, math.pi - 0.01)
+    filter_.pose_fix((-5.0, 0.0, -math.pi + 0.01), 0.003, 0.004)
+    assert abs(filter_.pose()[2]) > math.pi - 0.02
+
+
 def test_an_estimator_that_believes_in_less_noise_is_found_out():
     """The check above can fail: half the slip, half the gyro noise, half the ranges' noise."""
     from dataclasses import replace

@@ -202,6 +202,13 @@ def test_a_first_node_with_a_wide_deviation_is_near_enough():
         (lambda m: m["edges"][0].update(released=False), Kind.MALFORMED, "n1"),
         (lambda m: m["edges"].pop(), Kind.MALFORMED, "order"),
         (lambda m: m.update(nodes=[], edges=[]), Kind.MALFORMED, "order"),
+        (lambda m: m.update(orderId=""), Kind.MALFORMED, ""),
+        (lambda m: [e.update(sequenceId=e["sequenceId"] + 1) for e in m["nodes"] + m["edges"]], Kind.MALFORMED, "n0"),
+        (lambda m: [e.update(released=False) for e in m["nodes"] + m["edges"]], Kind.MALFORMED, "n0"),
+        (lambda m: m["edges"][1].update(orientation=0.0, orientationType="GLOBAL"), Kind.UNSUPPORTED, "e1"),
+        (lambda m: m["edges"][1].update(maxRotationSpeed=-1.0), Kind.MALFORMED, "e1"),
+        (lambda m: m["nodes"][1].update(actions=[action("drop", f"a{k}") for k in range(65)]), Kind.UNSUPPORTED, "order"),
+        (lambda m: m["nodes"][3]["nodePosition"].update(x=5.8), Kind.NO_ROUTE, "n3"),  # half of it in the wall
     ],
 )
 def test_orders_that_cannot_be_carried_out_are_refused_whole(change, wanted, names):
@@ -211,6 +218,10 @@ def test_orders_that_cannot_be_carried_out_are_refused_whole(change, wanted, nam
     assert answer is Answer.REFUSED and refusal.kind is wanted
     assert names in [value for _, value in refusal.references]
     assert kind(a_book(), message) is wanted
+
+
+def test_an_order_of_too_many_nodes_is_refused():
+    assert kind(a_book(), order([(-5 + k % 2, 0) for k in range(257)])) is Kind.UNSUPPORTED
 
 
 def test_an_action_id_is_used_once():

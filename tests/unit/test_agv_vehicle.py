@@ -137,6 +137,46 @@ def test_cancel_while_driving_ends_at_rest_and_a_new_order_may_start_there():
     assert rig.unit.plant.pose()[0] == pytest.approx(-5.0, abs=0.05)
 
 
+def test_cancelling_names_its_order_or_does_nothing():
+    rig = Rig(version="3.0.0")
+    rig.v.on_order(order(STRAIGHT, version="3.0.0"))
+    rig.v.on_instant_actions(instant(action("cancelOrder", "c", orderId="other")))
+    assert rig.state().actions["c"].status == "FAILED" and rig.v.cancelling == ""
+    rig.v.on_instant_actions(instant(action("cancelOrder", "d", orderId="order")))
+    rig.until(lambda: rig.state().actions["d"].status == "FINISHED")
+    assert not rig.v.book.active
+
+
+def test_a_pause_that_is_ended_before_the_vehicle_stands_has_failed():
+    rig = Rig()
+    rig.v.on_order(order([(-5, 0), (5, -3)]))
+    rig.until(lambda: rig.unit.plant.twist()[0] > 1.0)
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    rig.v.on_instant_actions(instant(action("stopPause", "q")))
+    assert [rig.state().actions[i].status for i in "pq"] == ["FAILED", "FINISHED"]
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.1.0", "RUNNING"), ("3.0.0", "PAUSED")])
+def test_an_action_is_paused_in_the_words_of_its_version(version, status):
+    rig = Rig(version=version)
+    rig.v.on_order(order([(-5, 0)], actions={0: [action("pick", "a")]}, version=version))
+    rig.run(1.0)
+    rig.v.on_instant_actions(instant(action("startPause", "p")))
+    rig.run(5.0)
+    assert rig.state().actions["a"].status == status and rig.v.load_kg == 0.0
+    rig.v.safety.press()
+    rig.v.safety.paused = False
+    rig.run(5.0)
+    assert rig.state().actions["a"].status == status  # the emergency stop holds it, too
+
+
+def test_the_ids_of_instant_actions_are_bounded():
+    rig = Rig()
+    for k in range(300):
+        rig.v.on_instant_actions(instant(action("stateRequest", f"s{k}")))
+    assert len(rig.v.instant._taken) == 256
+
+
 def test_cancel_without_an_order_fails_by_name():
     rig = Rig()
     rig.v.on_instant_actions(instant(action("cancelOrder", "c")))
@@ -345,6 +385,19 @@ def test_an_obstacle_stops_it_before_contact_and_it_goes_on_when_it_is_clear(spe
     rig.run(rig.config.field_clear_s - 0.2)
     assert rig.v.at_rest
     rig.until(lambda: rig.unit.plant.twist()[0] > 0.1, 2.0)
+
+
+def test_the_field_must_be_clear_without_a_break():
+    rig = Rig()
+    rig.v.on_order(order(STRAIGHT))
+    there = [Obstacle(-5.0 + rig.config.length_m / 2 + 0.2, 0.0, 0.1)]
+    for _ in range(4):
+        rig.obstacles = there
+        rig.run(0.2)
+        rig.obstacles = []
+        rig.run(rig.config.field_clear_s - 0.2)
+        assert rig.v.at_rest and rig.unit.plant.pose()[0] == -5.0
+    rig.until(lambda: not rig.v.book.active)
 
 
 def test_leaving_automatic_clears_the_order():
