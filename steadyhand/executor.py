@@ -279,7 +279,8 @@ class Executor:
             run.rests_at_m, run.rests_since_s = state.gripper_width_m, state.stamp_s
         resting = state.stamp_s - max(run.rests_since_s, run.entered_s) >= WIDTH_RESTS_S
         run.steady = run.steady + 1 if resting and self._holds(state) else 0
-        if run.steady >= 3 and elapsed >= 0.3 and run.path is not None and run.path.over(state.stamp_s):
+        braked = run.path is not None and run.path.over(state.stamp_s)
+        if run.steady >= 3 and elapsed >= 0.3 and braked and not state.payload_due:
             run.place = planner.plan_place(estimate, self.used_points)
             self._enter(Phase.LIFT, state)
         return motion
@@ -309,7 +310,7 @@ class Executor:
         opening = self._grip(self.plan_config.opening_m) if run.path.over(state.stamp_s) else None
         motion = self._follow(state, gripper_m=opening)
         run.steady = run.steady + 1 if skills.released(state.gripper_width_m, self._closed(state)) else 0
-        if run.steady >= 2 and over_box:
+        if run.steady >= 2 and over_box and not state.payload_due:
             run.placed += 1
             self.used_points.add(run.place.point)
             run.place = None

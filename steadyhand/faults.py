@@ -147,6 +147,8 @@ _GUARD_ROWS = (
            _GUARD + "test_an_arm_that_does_not_follow_stops"),
     _guard("margin", "measured pose against limits and clearances", "next feedback (8 ms)",
            _OPERATOR + "test_beyond_a_limit_only_recovering_may_be_armed"),
+    _guard("payload", "controller's payload against what it was told", "next feedback (8 ms); 500 ms for an order",
+           "tests/unit/test_guard_payload.py::test_a_payload_that_somebody_changed_stops"),
     _guard("gripper", "worker of a Robotiq gripper: its socket, its fault and activation", "500 ms without a state",
            "tests/process/test_guard_robotiq.py::test_a_lost_gripper_stops_auto_and_is_named"),
     _guard("input", "watchdog per AUTO input", "500 ms each, the agent 75 ms while moving; in the guard's configuration",

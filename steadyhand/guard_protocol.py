@@ -64,6 +64,16 @@ class Gripper:
 
 
 @dataclass(frozen=True)
+class Payload:
+    """What the gripper holds, in the flange; 0 kg: nothing. Answered by a Verdict once the controller shows it."""
+
+    token: int
+    object_kg: float
+    object_cog_m: list[float]
+    trace_id: str
+
+
+@dataclass(frozen=True)
 class Drive:
     """A task for a vehicle driven by orders, `agv.DriveTo` on the wire. A pose is [x_m, y_m] or [x_m, y_m, yaw_rad]."""
 
@@ -248,7 +258,7 @@ STATES = (State, AgvState)
 MESSAGES: dict[str, type] = {
     c.__name__.lower(): c
     for c in (
-        Hello, Chunk, Gripper, Drive, Twist, Pause, Heartbeat, Stop, Arm, RobotAct, Link, Beat, Verdict, Reply,
+        Hello, Chunk, Gripper, Payload, Drive, Twist, Pause, Heartbeat, Stop, Arm, RobotAct, Link, Beat, Verdict, Reply,
         State, AgvState,
     )
 }  # fmt: skip

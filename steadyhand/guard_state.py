@@ -53,6 +53,7 @@ RULES: Mapping[str, Rule] = {
     "internal_error": Rule(Reaction.SILENCE),
     "tracking": Rule(Reaction.BRAKE),
     "margin": Rule(Reaction.BRAKE, frozenset({Mode.ARMED_AUTO, Mode.ARMED_MANUAL})),
+    "payload": Rule(Reaction.BRAKE),
     "gripper": Rule(Reaction.BRAKE, frozenset({Mode.ARMED_AUTO})),
     "input": Rule(Reaction.BRAKE, frozenset({Mode.ARMED_AUTO})),
     "command_source_silent": Rule(Reaction.BRAKE),

@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from steadyhand.payload import Payload
+
 
 class Command(enum.IntEnum):
     """What the program on the controller is told with each set-point."""
@@ -58,6 +60,9 @@ class Feedback:
     gripper_width_m: float
     gripper_commanded_m: float  # opening that the controller's outputs ask for now
     freedrive: bool = False  # the freedrive (teach) button is pressed
+    payload_kg: float = float("nan")  # that the controller reckons with
+    payload_cog_m: tuple[float, ...] = ()  # (3,) in the flange
+    payload_order: int = 0  # newest order that our program has done; negative: refused
 
 
 class ArmingPhase(enum.Enum):
@@ -103,6 +108,17 @@ class QueuedGripper(Protocol):
 
     def drop_gripper_queue(self) -> None:
         """Forget what is not written yet: a stop empties everything. Writes nothing to the gripper (I12)."""
+
+
+@runtime_checkable
+class PayloadRobot(Protocol):
+    """What a robot offers beside `Robot` whose program can be told of another payload."""
+
+    def keep_payload(self, payload: Payload | None) -> None:
+        """The program of the next arming begins with this one; None: it leaves the controller's own."""
+
+    def command_payload(self, order: int, payload: Payload) -> bool:
+        """Give the running program a numbered order. False when the link does not take it."""
 
 
 @runtime_checkable

@@ -93,6 +93,7 @@ class RobotState:
     gripper_commanded_m: float
     at_rest: bool
     causes: tuple[str, ...] = ()
+    payload_due: bool = False  # the guard is about to switch the payload: stand still until it has
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Reason(str, enum.Enum):
     WORKSPACE = "workspace"
     SELF_COLLISION = "self_collision"
     STOP_INADMISSIBLE = "stop_inadmissible"
+    PAYLOAD = "payload"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import RobotError
+from steadyhand.payload import Payload
 from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand_firmware_bridge.ur5 import gripper_opening, gripper_outputs
 
@@ -32,6 +33,10 @@ class FakeRobot:
         self.freedrive = self.local = False
         self.stops = 0  # stop_program calls
         self.gripper_writes = 0
+        self.payload_kg, self.payload_cog_m = 1.0, (0.0, 0.0, 0.05)  # as the installation has it
+        self.payload_obeys = True  # false: orders are not answered
+        self.width_m: float | None = None  # measured, when it is not what the outputs ask for
+        self._payload_order, self._payload_kept = 0, None
         self.sent: list[tuple[Command, int, int, np.ndarray]] = []  # the last package of each period
         self._q = np.array(q_rad, dtype=float)
         self._target, self._target_speed = self._q.copy(), np.zeros(ur5.DOF)
@@ -98,7 +103,8 @@ class FakeRobot:
         return Feedback(
             now_s, now_s, self._q.copy(), self._qd.copy(), self._target.copy(), self._target_speed.copy(),
             self.robot_mode, self.safety_mode, self._state in ALIVE, int(self._state), self._token, self._seq, 0,
-            opening, opening, self.freedrive,
+            opening if self.width_m is None else self.width_m, opening, self.freedrive,
+            self.payload_kg, self.payload_cog_m, self._payload_order,
         )  # fmt: skip
 
     def readable(self) -> list:
@@ -116,7 +122,9 @@ class FakeRobot:
 
     def begin_arming(self, token: int, now_s: float) -> None:
         """Ready after 50 ms of packages with this token."""
-        self._state = ProgramState.NONE
+        self._state, self._payload_order = ProgramState.NONE, 0
+        if self._payload_kept is not None:
+            self.payload_kg, self.payload_cog_m = self._payload_kept.mass_kg, self._payload_kept.cog_m
         self._arming_token, self._armed_at_s = token, now_s + ARMING_S
         starting, failed = Arming(ArmingPhase.UNDER_WAY, "starting"), Arming(ArmingPhase.FAILED, "unreachable")
         self._arming = starting if self.reachable else failed
@@ -148,6 +156,21 @@ class FakeRobot:
             return False
         self.gripper_writes += 1
         self._outputs = gripper_outputs(width_m)
+        return True
+
+    def keep_payload(self, payload: Payload | None) -> None:
+        """In force from the next arming on."""
+        self._payload_kept = payload
+
+    def command_payload(self, order: int, payload: Payload) -> bool:
+        """Done at once; refused while the target moves."""
+        if not self.reachable:
+            return False
+        if self.payload_obeys:
+            moving = np.abs(self._target_speed).max() > 0.01
+            self._payload_order = -order if moving else order
+            if not moving:
+                self.payload_kg, self.payload_cog_m = payload.mass_kg, payload.cog_m
         return True
 
     def begin_act(self, act: str, now_s: float) -> None:

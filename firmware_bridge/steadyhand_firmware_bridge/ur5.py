@@ -15,6 +15,7 @@ import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import ProtocolError, RobotError
+from steadyhand.payload import Payload
 from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
 from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
@@ -34,11 +35,13 @@ OUTPUTS = (
     "timestamp", "actual_q", "actual_qd", "target_q", "target_qd", "robot_mode", "safety_mode", "runtime_state",
     "robot_status_bits", "standard_analog_input0", "actual_digital_output_bits",
     "output_int_register_24", "output_int_register_25", "output_int_register_26", "output_int_register_27",
+    "output_int_register_28", "payload", "payload_cog",
 )  # fmt: skip
 SETPOINT = (
     *(f"input_int_register_{i}" for i in range(24, 28)),
     *(f"input_double_register_{i}" for i in range(24, 30)),
 )
+PAYLOAD = ("input_int_register_28", *(f"input_double_register_{i}" for i in range(30, 34)))
 GRIPPER = ("standard_digital_output_mask", "standard_digital_output")
 
 # What the dashboard must answer before a program is uploaded, and what to do when it answers something else.
@@ -54,9 +57,10 @@ class Ur5Config:
     """Where the controller is. `render` writes an arming token into our program (`urscript.render`)."""
 
     host: str
-    render: Callable[[int], str]
+    render: Callable[..., str]
     frequency_hz: float = 125.0
     arming_timeout_s: float = 5.0
+    payload: bool = False  # whether our program is told of payloads; else its registers are not claimed
     back_off_s: float = 0.2  # first wait before a new connection; doubles up to 2 s
 
 
@@ -71,6 +75,9 @@ class Ur5Robot:
         self.config, self.gripper = config, gripper
         self.period_s = 1.0 / config.frequency_hz
         inputs = {"setpoint": SETPOINT} | ({} if gripper is not None else {"gripper": GRIPPER})
+        if config.payload:
+            inputs["payload"] = PAYLOAD
+        self._payload: Payload | None = None
         self.rtde = RtdeClient(RtdeConfig(config.host, OUTPUTS, inputs, config.frequency_hz))
         self.dashboard = DashboardClient(config.host)
         self.watch = DashboardClient(config.host)  # of its own, so that no question delays a stop
@@ -224,9 +231,13 @@ class Ur5Robot:
         elif self._step == "clear" and not feedback.program_running and not self._stop_asked:
             self._step = "upload"
             self._arming = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
-            self._upload = _Upload(self.config.host, self.config.render(self._token))
+            self._upload = _Upload(self.config.host, self._program())
         elif self._step in ("upload", "start"):
             self._advance_upload(feedback)
+
+    def _program(self) -> str:
+        kept = {} if self._payload is None else {"payload": self._payload}
+        return self.config.render(self._token, **kept)
 
     def _advance_upload(self, feedback: Feedback) -> None:
         if self._upload is not None:
@@ -300,6 +311,14 @@ class Ur5Robot:
         if self.gripper is not None:
             return self.gripper.command(width_m, self._now_s)
         return self.rtde.send("gripper", [GRIPPER_MASK, gripper_outputs(width_m)])
+
+    def keep_payload(self, payload: Payload | None) -> None:
+        """See `PayloadRobot`."""
+        self._payload = payload
+
+    def command_payload(self, order: int, payload: Payload) -> bool:
+        """See `PayloadRobot`: one atomic package of its own recipe."""
+        return self.config.payload and self.rtde.send("payload", [order, payload.mass_kg, *payload.cog_m])
 
     def drop_gripper_queue(self) -> None:
         """See `QueuedGripper`."""
@@ -384,6 +403,9 @@ def _feedback(sample: RtdeSample, widths_m: tuple[float, float] | None = None) -
         gripper_width_m=widths_m[0],
         gripper_commanded_m=widths_m[1],
         freedrive=bool(int(v["robot_status_bits"]) & TEACH_PRESSED),
+        payload_kg=float(v["payload"]),
+        payload_cog_m=tuple(float(c) for c in v["payload_cog"]),
+        payload_order=int(v["output_int_register_28"]),
     )
 
 

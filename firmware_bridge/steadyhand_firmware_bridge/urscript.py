@@ -13,11 +13,14 @@ from pathlib import Path
 
 from steadyhand import ur5
 from steadyhand.errors import ConfigError, DependencyMissing
+from steadyhand.payload import COG_MAX_M, MASS_MAX_KG, Payload
 
 # Inputs, one atomic RTDE package: integer registers and the first of six double registers.
 IN_HEARTBEAT, IN_TOKEN, IN_COMMAND, IN_SEQUENCE = 24, 25, 26, 27
 IN_Q_FIRST = 24
 # Outputs, integer registers.
+IN_PAYLOAD_ORDER, IN_PAYLOAD_FIRST = 28, 30  # an integer; mass and centre of mass, doubles
+OUT_PAYLOAD_ORDER = 28
 OUT_STATE, OUT_SEQUENCE, OUT_TOKEN, OUT_LONGEST_SILENCE = 24, 25, 26, 27
 
 HEARTBEAT_MAX = 2**30 - 1  # the counter runs 1..HEARTBEAT_MAX, then 1 again: no sum of it leaves 32 bits
@@ -42,6 +45,7 @@ class ProgramConfig:
     first_setpoint_tolerance_rad: float = 0.01
     qd_max_rad_s: float = float(ur5.QD_MAX_RAD_S.max())
     setpoint_margin: float = 1.25
+    payload_rest_rad_s: float = 0.01  # the target of a joint is at rest below this
 
     RANGES = {
         "heartbeat_period_s": (0.002, 0.010),
@@ -53,6 +57,7 @@ class ProgramConfig:
         "first_setpoint_tolerance_rad": (0.0005, 0.05),
         "qd_max_rad_s": (0.05, 2 * math.pi),
         "setpoint_margin": (1.0, 2.0),
+        "payload_rest_rad_s": (0.001, 0.02),
     }
 
     def __post_init__(self):
@@ -79,8 +84,11 @@ class ProgramConfig:
         return self.qd_max_rad_s * self.heartbeat_period_s * self.setpoint_margin
 
 
-def render(token: int, config: ProgramConfig = ProgramConfig()) -> str:
-    """The program text of one arming. Raises ConfigError for a token outside 1..2^31-1."""
+def render(token: int, config: ProgramConfig = ProgramConfig(), payload: Payload | None = None) -> str:
+    """The program text of one arming. Raises ConfigError for a token outside 1..2^31-1.
+
+    `payload` is in force from its start; None leaves that of the controller.
+    """
     if isinstance(token, bool) or not isinstance(token, int) or not 1 <= token <= TOKEN_MAX:
         raise ConfigError(f"token={token!r}: give a whole number from 1 to {TOKEN_MAX}")
     values = {
@@ -94,6 +102,12 @@ def render(token: int, config: ProgramConfig = ProgramConfig()) -> str:
         "STOP_DECELERATION": float(config.stop_deceleration_rad_s2),
         "FIRST_SETPOINT_TOLERANCE": float(config.first_setpoint_tolerance_rad),
         "STEP_MAX": config.step_max_rad,
+        "PAYLOAD_KNOWN": int(payload is not None),
+        "PAYLOAD_KG": float(payload.mass_kg) if payload is not None else 0.0,
+        **{f"PAYLOAD_{axis}": float(c) for axis, c in zip("XYZ", payload.cog_m if payload is not None else (0.0,) * 3)},
+        "PAYLOAD_MAX_KG": MASS_MAX_KG,
+        "PAYLOAD_COG_MAX": COG_MAX_M,
+        "PAYLOAD_REST": float(config.payload_rest_rad_s),
     }
     text = program_path().read_text()
     wanted = set(re.findall(r"\{\{(\w+)\}\}", text))

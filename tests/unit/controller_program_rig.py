@@ -15,7 +15,7 @@ class Rig:
     def __init__(self, steptime_s=0.008, config=None, text=None, stop_cycles=3, target=START_Q):
         self.int_in, self.float_in = [0] * 48, [0.0] * 48
         self.int_out = [-1] * 48
-        self.target = list(target)
+        self.target, self.target_speeds = list(target), [0.0] * 6
         self.calls = []
         self.unknown_writes = []
         self.stop_cycles = stop_cycles
@@ -35,6 +35,12 @@ class Rig:
         def get_target_joint_positions() -> list:
             return list(self.target)
 
+        def get_target_joint_speeds() -> list:
+            return list(self.target_speeds)
+
+        def set_payload(m, cog) -> None:
+            self.record("set_payload", m, list(cog))
+
         def write_output_integer_register(address, value) -> None:
             self.int_out[address] = value
 
@@ -50,7 +56,7 @@ class Rig:
 
         functions = (
             read_input_integer_register, read_input_float_register, get_target_joint_positions,
-            write_output_integer_register, servoj, stopj,
+            write_output_integer_register, servoj, stopj, get_target_joint_speeds, set_payload,
         )  # fmt: skip
         return {f.__name__: f for f in functions}
 

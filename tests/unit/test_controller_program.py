@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from steadyhand.payload import Payload
 from steadyhand.protocols import Command, ProgramState
 from steadyhand_firmware_bridge import urscript
 from steadyhand_firmware_bridge.urscript import ProgramConfig
@@ -259,16 +260,16 @@ def test_state_is_written_before_the_arm_brakes():
     assert rig.machine.state is State.RUNNING  # still braking
 
 
-def test_nothing_but_motion_and_integer_registers_is_touched():
+def test_nothing_but_motion_payload_and_integer_registers_is_touched():
     """I12: a stop never writes an output. Every function the program calls is one of these."""
     text = re.sub(r"#[^\n]*", "", urscript.render(TOKEN))
     called = set(re.findall(r"(\w+)\s*\(", text)) - set(re.findall(r"def (\w+)", text)) - {"not", "and", "or", "if"}
     assert called == {
         "get_steptime", "get_target_joint_positions", "read_input_integer_register", "read_input_float_register",
-        "write_output_integer_register", "servoj", "stopj", "sync",
+        "write_output_integer_register", "servoj", "stopj", "sync", "get_target_joint_speeds", "set_payload",
     }
     written = set(re.findall(r"write_output_integer_register\((\d+)", text))
-    assert written == {"24", "25", "26", "27"}
+    assert written == {"24", "25", "26", "27", "28"}
 
 
 @pytest.mark.parametrize("token", [0, -1, 2**31, 1.0, True, "7", None])
@@ -293,6 +294,54 @@ def test_render_leaves_no_placeholder_and_no_exponent():
     text = urscript.render(1, ProgramConfig(qd_max_rad_s=0.05, first_setpoint_tolerance_rad=0.0005))
     assert "{{" not in text
     assert "TOKEN = 1\n" in text and "STEP_MAX = 0.000500000\n" in text
+
+# --- payload ---
+
+
+def payload_order(rig, number, mass=1.0, cog=(0.0, 0.0, 0.06)):
+    rig.float_in[urscript.IN_PAYLOAD_FIRST:urscript.IN_PAYLOAD_FIRST + 4] = [mass, *cog]
+    rig.int_in[urscript.IN_PAYLOAD_ORDER] = number
+    rig.cycle(command=Command.SERVO, q=START_Q)
+    return rig.int_out[urscript.OUT_PAYLOAD_ORDER]
+
+
+def test_a_payload_order_is_done_once_at_rest_and_echoed():
+    rig = Rig().servoing()
+    assert rig.int_out[urscript.OUT_PAYLOAD_ORDER] == 0 and not rig.named("set_payload")
+    assert payload_order(rig, 7) == 7
+    for _ in range(5):
+        rig.cycle(command=Command.SERVO, q=START_Q)
+    assert [c[2] for c in rig.named("set_payload")] == [(1.0, [0.0, 0.0, 0.06])]
+    assert payload_order(rig, 8, 0.9) == 8 and rig.state is ProgramState.SERVOING
+
+
+@pytest.mark.parametrize("mass, cog, speed", [
+    (float("nan"), (0, 0, 0), 0.0), (-0.1, (0, 0, 0), 0.0), (5.1, (0, 0, 0), 0.0), (1.0, (0, 0, 0.31), 0.0),
+    (1.0, (float("nan"), 0, 0), 0.0), (1.0, (0, -0.31, 0), 0.0), (1.0, (0, 0, 0), 0.02), (1.0, (0, 0, 0), -0.02),
+    (1.0, (0, 0, 0), float("nan")),
+])
+def test_a_payload_out_of_range_or_under_way_is_refused(mass, cog, speed):
+    rig = Rig().servoing()
+    rig.target_speeds[3] = speed
+    assert payload_order(rig, 7, mass, cog) == -7
+    assert not rig.named("set_payload") and rig.state is ProgramState.SERVOING
+
+
+def test_an_order_that_was_there_before_the_program_is_none():
+    rig = Rig()
+    rig.int_in[urscript.IN_PAYLOAD_ORDER] = 5
+    rig.servoing()
+    rig.cycle(command=Command.SERVO, q=START_Q)
+    assert not rig.named("set_payload") and rig.int_out[urscript.OUT_PAYLOAD_ORDER] == 0
+
+
+def test_the_payload_of_before_is_in_force_before_anything_moves_and_a_stop_leaves_it():
+    rig = Rig(text=urscript.render(TOKEN, payload=Payload(1.0, (0.0, 0.01, -0.06)))).servoing()
+    assert [(c[1], c[2]) for c in rig.calls][0] == ("set_payload", (1.0, [0.0, 0.01, -0.06]))
+    rig.tick(5)
+    rig.assert_stopped_once(ProgramState.STOPPED_HEARTBEAT)
+    assert len(rig.named("set_payload")) == 1
+
 
 
 # Each rule of the program, broken, and a test above that must notice.
@@ -335,8 +384,19 @@ RULES_BROKEN = {
                             test_sequence_is_echoed_when_its_setpoint_is_taken),
     "old package taken": ("      if beats > 0:\n        read_setpoint()", "      if True:\n        read_setpoint()",
                           test_setpoint_of_an_old_package_is_not_taken_again),
+    "payload under way": (
+        "if not (speeds[joint] <= PAYLOAD_REST and speeds[joint] >= -PAYLOAD_REST):", "if False:",
+        lambda: test_a_payload_out_of_range_or_under_way_is_refused(1.0, (0, 0, 0), 0.02)),
+    "payload's mass": ("if not (mass >= 0 and mass <= PAYLOAD_MAX_KG):", "if False:",
+                       lambda: test_a_payload_out_of_range_or_under_way_is_refused(5.1, (0, 0, 0), 0.0)),
+    "payload's centre": ("if not (cog[axis] <= PAYLOAD_COG_MAX and cog[axis] >= -PAYLOAD_COG_MAX):", "if False:",
+                         lambda: test_a_payload_out_of_range_or_under_way_is_refused(1.0, (0, 0, 0.31), 0.0)),
+    "order of before": ("  payload_order = read_input_integer_register(28)\n", "  payload_order = 0\n",
+                        test_an_order_that_was_there_before_the_program_is_none),
+    "payload not kept": ("if PAYLOAD_KNOWN == 1:", "if False:",
+                         test_the_payload_of_before_is_in_force_before_anything_moves_and_a_stop_leaves_it),
     "gripper written": ("    halt\n", "    set_standard_digital_out(0, False)\n    halt\n",
-                        test_nothing_but_motion_and_integer_registers_is_touched),
+                        test_nothing_but_motion_payload_and_integer_registers_is_touched),
 }
 
 

@@ -29,13 +29,26 @@ def state_message():
 
 def test_the_guards_state_arrives_as_it_was():
     state = conversions.robot_state(state_message())
+    assert not state.payload_due
     for field in dataclasses.fields(state):
+        if field.name == "payload_due":
+            continue  # travels among the counters
         sent, arrived = getattr(STATE, field.name), getattr(state, field.name)
         same = list(arrived) == sent if isinstance(sent, list) else arrived == sent
         assert same, field.name
     message = state_message()
     assert (message.robot_mode, message.safety_mode, message.trace_id, message.plan_left) == (7, 1, "t", 0.5)
     assert (json.loads(message.counters_json), message.scheduler) == ({"cycles": 3}, "SCHED_FIFO")
+
+
+@pytest.mark.parametrize("counters, due", [
+    ({"payload_due": 1}, True), ({"payload_due": 0}, False), ({}, False), ({'stop:"payload_due": 1': 1}, False),
+])
+def test_a_payload_that_is_due_arrives(counters, due):
+    from builtin_interfaces.msg import Time
+
+    message = conversions.safety_state_msg(dataclasses.replace(STATE, counters=counters), Time())
+    assert conversions.robot_state(message).payload_due is due
 
 
 @pytest.mark.parametrize(

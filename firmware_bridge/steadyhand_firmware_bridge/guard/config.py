@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from steadyhand import payload
 from steadyhand.errors import ConfigError
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand_firmware_bridge.robotiq import config as robotiq_config
@@ -37,6 +38,7 @@ class GuardConfig:
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10
     gripper_max_width_m: float = 0.085
+    payload: Mapping[str, Any] = field(default_factory=dict)  # of gripper and object: `steadyhand.payload.config_of`
     gripper: str = "io"  # on the controller's outputs, or "robotiq" by the socket of its URCap
     robotiq: Mapping[str, Any] = field(default_factory=dict)  # its parameters: `robotiq.config.RobotiqConfig`
     name: str = "guard"  # of this guard in its stop domain
@@ -57,6 +59,8 @@ class GuardConfig:
             elif f.name == "gripper":
                 if value not in GRIPPERS:
                     raise ConfigError(f"gripper={value!r}: give one of {', '.join(GRIPPERS)}")
+            elif f.name == "payload":
+                payload.config_of(value)
             elif f.name == "robotiq":
                 robotiq_config.of(value)
             elif f.name == "peers":

@@ -11,9 +11,10 @@ import numpy as np
 
 from steadyhand import guard_state as gs
 from steadyhand import robot_status
-from steadyhand.guard_protocol import Chunk, Gripper, Reply, State, Verdict
+from steadyhand.guard_protocol import Chunk, Gripper, Payload, Reply, State, Verdict
 from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.link_monitor import LinkMonitor
+from steadyhand.payload import config_of
 from steadyhand.plan import Published
 from steadyhand.protocols import ALIVE, ArmingPhase, Command, Counting, Feedback, QueuedGripper, Robot
 from steadyhand.types import Reason
@@ -23,6 +24,7 @@ from steadyhand_firmware_bridge.guard.admission import Admission
 from steadyhand_firmware_bridge.guard.base import Answer, GuardBase
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.motion import Motion
+from steadyhand_firmware_bridge.guard.payloads import Payloads
 from steadyhand_firmware_bridge.guard.zone import Zone
 
 HALT_CYCLES_S = 0.2  # the program gets this long to end on command, then the controller's own stop
@@ -32,7 +34,7 @@ LINK_REFUSALS = 3  # packages in a row that the link did not take
 class Guard(GuardBase):
     """All of the guard's decisions for one arm. `answer` sends a message to a client (any opaque value)."""
 
-    commands = (Chunk, Gripper)
+    commands = (Chunk, Gripper, Payload)
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Guard(GuardBase):
         self._acts = RobotActs(robot)
         self._queued = robot if isinstance(robot, QueuedGripper) else None
         self._counting = robot if isinstance(robot, Counting) else None
+        self.payloads = Payloads(config_of(config.payload), robot)
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
         self.admission = Admission(config, limits, robot.period_s)
         self.rest = RestDetector(config.feedback_timeout_s)
@@ -62,6 +65,7 @@ class Guard(GuardBase):
         self._silent_since_s: float | None = None
         self._link_refusals = 0
         self._controller_stamp_s = self._feedback_s = float("-inf")
+        self._cycle_s = now_s
 
     # --- what the loop needs ---
 
@@ -92,6 +96,7 @@ class Guard(GuardBase):
 
     def cycle(self, now_s: float) -> State:
         """Feedback, watchdogs, decisions, one package out; the state to publish."""
+        self._cycle_s = now_s
         self.robot.service(now_s)
         feedback = self.robot.feedback()
         if feedback is not None:
@@ -102,10 +107,13 @@ class Guard(GuardBase):
         fresh = feedback is not None and now_s - self._feedback_s <= self.config.feedback_timeout_s
         if fresh:
             self.rest.update(feedback.qd_rad_s, self._feedback_s)  # of a repeated one: no new measurement
+            self.payloads.measure(feedback)
         at_rest = self._at_rest(now_s)
         self._step(gs.Cycle(self._holding(feedback, fresh, now_s), at_rest, self._snapshot()), now_s)
         self._moments(feedback, now_s)
         self._arming(feedback, fresh, now_s)
+        if fresh:
+            self._payload(feedback, at_rest, now_s)
         self._answer_acts()
         self._send(feedback, now_s)
         self.seq += 1
@@ -136,6 +144,8 @@ class Guard(GuardBase):
                 wrong["program_lost"] = "the controller runs another program, or echoes another token"
             elif not feedback.program_running or feedback.program_state not in ALIVE:
                 wrong["program_lost"] = f"our program ended, its state {feedback.program_state}"
+            elif payload := self.payloads.wrong(feedback):
+                wrong["payload"] = payload
         outside = (feedback.q_rad < self.limits.q_min_rad) | (feedback.q_rad > self.limits.q_max_rad)
         if outside.any():
             joint = int(np.argmax(outside))
@@ -165,6 +175,11 @@ class Guard(GuardBase):
             return self._step(gs.FaultRaised("shell_lost", detail, self._snapshot()), now_s)
         return None
 
+    def _payload(self, feedback: Feedback, at_rest: bool, now_s: float) -> None:
+        fault = self.payloads.cycle(feedback, self.state.armed, at_rest, now_s)
+        if fault and self.state.armed:
+            self._step(gs.FaultRaised("payload", fault, self._snapshot()), now_s)
+
     def _arming(self, feedback: Feedback | None, fresh: bool, now_s: float) -> None:
         if self.state.arming is None:
             return
@@ -174,7 +189,10 @@ class Guard(GuardBase):
         elif arming.phase is ArmingPhase.READY and fresh:
             apart = float(np.abs(feedback.q_target_rad - feedback.q_rad).max())
             limit = self.config.first_setpoint_tolerance_rad
-            if not apart <= limit:
+            payload = self.payloads.wrong(feedback)
+            if payload:
+                self._step(gs.ArmingEnded(self.state.token, False, payload), now_s)
+            elif not apart <= limit:
                 detail = f"controller's target {apart:.4f} rad from the measured pose, limit {limit}"
                 self._step(gs.ArmingEnded(self.state.token, False, detail), now_s)
             else:
@@ -224,6 +242,7 @@ class Guard(GuardBase):
                 self._halt_until_s = now_s + HALT_CYCLES_S
             case gs.BeginArming(_, token):
                 self._halt_until_s = self._silent_since_s = None
+                self.payloads.begin_arming(token, now_s)
                 self.robot.begin_arming(token, now_s)
             case gs.Armed(mode, _, snapshot):
                 self.admission.reset()
@@ -276,8 +295,10 @@ class Guard(GuardBase):
         if isinstance(message, Chunk):
             self._drop_pending(Reason.FLOOD, "superseded before it was judged")
             self._pending = (client, message)
-        else:
+        elif isinstance(message, Gripper):
             self._on_gripper(client, message)
+        else:
+            self._on_payload(client, message, now_s)
 
     def _drop_pending(self, reason: Reason, why: str) -> None:
         if self._pending is not None:
@@ -286,8 +307,8 @@ class Guard(GuardBase):
 
     @property
     def pending(self) -> bool:
-        """Whether a chunk waits to be judged; `admit` costs a few milliseconds."""
-        return self._pending is not None
+        """Whether a chunk waits to be judged; `admit` costs a few milliseconds. While the payload changes, it waits."""
+        return self._pending is not None and not self.payloads.under_way
 
     def admit(self, next_setpoint_s: float, now_s: float) -> None:
         """Judge the pending chunk, to start with the set-point due at `next_setpoint_s`."""
@@ -321,6 +342,23 @@ class Guard(GuardBase):
             return self._refuse(client, message.trace_id, Reason.FLOOD, detail)
         return self.answer(client, Verdict(message.trace_id, True))
 
+    def _on_payload(self, client: Any, message: Payload, now_s: float) -> None:
+        """Said to be held, or let go: only at rest, only as the fingers prove it. Answered when the controller shows it."""
+        if not self.state.armed:
+            return self._refuse(client, message.trace_id, Reason.NOT_ARMED, f"mode {self.state.mode.value}")
+        if message.token != self.state.token:
+            return self._refuse(client, message.trace_id, Reason.FOREIGN_TOKEN, "token of another arming")
+
+        def ended(ok: bool, why: str) -> None:
+            if ok:
+                self.answer(client, Verdict(message.trace_id, True))
+            else:
+                self._refuse(client, message.trace_id, Reason.PAYLOAD, why)
+
+        at_rest = self._at_rest(now_s) and self._pending is None
+        why = self.payloads.request(message.object_kg, message.object_cog_m, at_rest, now_s, ended)
+        return self._refuse(client, message.trace_id, Reason.PAYLOAD, why) if why else None
+
     # --- what is published ---
 
     def _publishable(self, feedback: Feedback | None, at_rest: bool, now_s: float) -> State:
@@ -352,7 +390,7 @@ class Guard(GuardBase):
     def counters(self) -> dict[str, int]:
         """Everything counted, under one level of names."""
         more = self._counting.counters() if self._counting is not None else {}
-        return super().counters() | self.link.counters() | dict(more)
+        return super().counters() | self.link.counters() | dict(more) | self.payloads.counters(self._cycle_s)
 
     @property
     def settled(self) -> bool:

@@ -82,6 +82,8 @@ def _run(
 
 
 def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Robot:
+    if config.payload and args.robot == "ur_driver":
+        raise ConfigError("payload: ur_robot_driver takes none from the guard; leave it out and set it at the pendant")
     if args.robot == "fake":
         from steadyhand_firmware_bridge.fake import FakeRobot
 
@@ -108,7 +110,7 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
         from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
 
         gripper = RobotiqGripper(robotiq_config.of(config.robotiq), host)
-    return Ur5Robot(Ur5Config(host, program, args.hz, arming_timeout_s=config.arming_timeout_s), gripper)
+    return Ur5Robot(Ur5Config(host, program, args.hz, arming_timeout_s=config.arming_timeout_s, payload=bool(config.payload)), gripper)
 
 
 def _address(host: str) -> str:

@@ -66,6 +66,7 @@ class Pendant:
             "digital_outputs": controller.digital_outputs,
             "popup": controller.popup,
             "payload_kg": controller.payload_kg,
+            "payload_cog_m": controller.payload_cog_m,
             "gravity_m_s2": controller.gravity_m_s2,
             "loaded": controller.loaded_program,
             "program": controller.program_name,

@@ -28,7 +28,7 @@ def robot_state(m: msg.SafetyState) -> types.RobotState:
         q_rad=arrays["q"], qd_rad_s=arrays["qd"],
         q_commanded_rad=arrays["q_commanded"], qd_commanded_rad_s=arrays["qd_commanded"],
         gripper_width_m=m.gripper_width, gripper_commanded_m=m.gripper_commanded,
-        at_rest=m.at_rest, causes=tuple(m.causes),
+        at_rest=m.at_rest, causes=tuple(m.causes), payload_due='"payload_due": 1' in m.counters_json,
     )
 
 
