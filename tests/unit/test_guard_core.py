@@ -250,7 +250,7 @@ def test_what_is_no_command_of_an_arm_is_refused_by_name_and_counted(message):
     rig = armed()
     rig.guard.handle(rig.shell, message, rig.now_s)
     assert rig.last(Verdict).reason == "malformed" and rig.last(Verdict).trace_id in ("t", "")
-    assert rig.last(Verdict).detail == f"{type(message).__name__}: as commands this guard takes Chunk, Gripper"
+    assert rig.last(Verdict).detail == f"{type(message).__name__}: as commands this guard takes Chunk, Gripper, Payload"
     rig.run(0.1)
     assert rig.state.mode == "ARMED_AUTO" and rig.state.counters["refused:malformed"] == 1
 
