@@ -2,7 +2,8 @@
 
 `TABLE` is in the order of execution: an entry leaves the arm at rest, the control script running and the robot ready.
 An entry proves by another client, or at the pendant, that the call did what its documentation says; "returned True"
-alone proves nothing. Calls whose effect is not modelled (force mode, forces of contact control) are not in it.
+alone proves nothing. Calls whose effect is not modelled (force mode, forces of contact control, safety popups) are not in
+it.
 """
 from __future__ import annotations
 
@@ -936,12 +937,6 @@ def _(s):
     until(lambda: not s.receive.isProtectiveStopped(), 2.0)
     s.ready()
     s.home()
-
-
-@call("dashboard.closeSafetyPopup")
-def _(s):
-    s.dashboard.closeSafetyPopup()
-    assert "NORMAL" in s.dashboard.safetymode()
 
 
 @call("receive.isEmergencyStopped")
