@@ -194,6 +194,7 @@ def test_a_first_node_with_a_wide_deviation_is_near_enough():
         (lambda m: m["nodes"][1].update(actions=[action("cancelOrder", "a")]), Kind.ORDER_ACTION, "n1"),
         (lambda m: m["nodes"][1].update(actions=[action("pick", "a", weight="much")]), Kind.ORDER_ACTION, "n1"),
         (lambda m: m["nodes"][1].update(actions=[action("pick", "a", weight=-1.0)]), Kind.ORDER_ACTION, "n1"),
+        (lambda m: m["nodes"][1].update(actions=[action("pick", "a", weight=1e300)]), Kind.ORDER_ACTION, "n1"),
         (lambda m: m["edges"][1].update(actions=[action("pick", "a")]), Kind.ORDER_ACTION, "e1"),
         (lambda m: m["nodes"][1].update(sequenceId=3), Kind.MALFORMED, "n1"),
         (lambda m: m["edges"][0].update(sequenceId=3), Kind.MALFORMED, "e0"),

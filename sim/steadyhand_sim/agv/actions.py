@@ -14,6 +14,7 @@ from steadyhand_sim.agv.order import Action, wrong_id
 
 NUMBER, TEXT = (int, float), (str,)
 NOT_NEGATIVE = ("weight", "height", "depth")
+MAX_WEIGHT_KG = 1000.0  # far above what it may carry (that is an overload error of its own): no number beyond sense
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def known(action: Action, scope: str) -> str:
             return f"{action.action_type}: actionParameter {key}={why}"
         if key in NOT_NEGATIVE and value < 0:
             return f"{action.action_type}: actionParameter {key}={value}, wanted 0 or more"
+        if key == "weight" and value > MAX_WEIGHT_KG:
+            return f"{action.action_type}: actionParameter {key}={value}, wanted at most {MAX_WEIGHT_KG:g} kg"
     return ""
 
 
