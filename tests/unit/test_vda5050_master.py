@@ -338,6 +338,139 @@ def test_visualization_alone_is_no_sign_that_the_vehicle_is_well(rig):
     assert "stateRequest" in asked
 
 
+def test_an_update_that_we_never_sent_is_a_strangers(rig):
+    rig.driving()
+    rig.vehicle.update = 7
+    assert rig.run(1.0, lambda: "agv_foreign" in rig.troubles()) and "update 7" in rig.troubles()["agv_foreign"]
+
+
+def test_what_waits_when_the_connection_ends_is_not_sent_over_the_next():
+    rig = Rig().driving()
+    rig.master.hold(rig.now_s)
+    assert rig.run(2.0, lambda: rig.vehicle.paused)
+    assert rig.master.resume(rig.now_s) == ""
+    rig.master.disconnected("broker gone")
+    assert rig.master.hold(rig.now_s) == "broker gone" and "broker gone" in rig.master.resume(rig.now_s)
+    rig.master.connected(rig.now_s)
+    kinds = [a["actionType"] for _, body in rig.master.due(rig.now_s) for a in body["actions"]]
+    assert kinds == ["stateRequest"]
+
+
+def test_a_stop_that_may_have_been_lost_is_the_first_that_the_next_connection_hears():
+    rig = Rig().driving()
+    rig.master.stop(rig.now_s)
+    rig.master.due(rig.now_s)  # lost
+    rig.master.disconnected("broker gone")
+    rig.master.connected(rig.now_s)
+    kinds = [a["actionType"] for _, body in rig.master.due(rig.now_s) for a in body["actions"]]
+    assert {"startPause", "cancelOrder"} <= set(kinds)
+
+
+def test_a_stop_is_repeated_until_a_state_that_came_after_it_shows_rest():
+    rig = Rig()
+    rig.run(0.5)
+    rig.vehicle.silent = True  # what it said before was rest
+    rig.master.stop(rig.now_s)
+    rig.run(1.0)
+    assert rig.master.counts["stops_sent"] >= 3
+    rig.vehicle.silent, rig.vehicle.changes = False, {"driving": True}  # without an order, on its own
+    rig.run(1.0)
+    assert rig.master.counts["stops_sent"] >= 6
+    rig.vehicle.changes = {}
+    rig.run(0.5)
+    sent = rig.master.counts["stops_sent"]
+    rig.run(1.0)
+    assert rig.master.counts["stops_sent"] == sent
+
+
+def test_a_stop_ends_an_arming_and_what_an_action_left():
+    rig = Rig().driving()
+    rig.vehicle.deaf = True
+    rig.master.hold(rig.now_s)
+    assert rig.run(2.0, lambda: "robot_mode:action" in rig.troubles())
+    rig.vehicle.deaf = False
+    rig.master.stop(rig.now_s)
+    assert "robot_mode:action" not in rig.troubles()
+    assert rig.run(3.0, lambda: rig.vehicle.v == 0.0 and not rig.master._stopping)
+    rig.master.begin_arming(rig.now_s)
+    rig.master.stop(rig.now_s)
+    rig.run(3.0)
+    assert rig.master.arming().phase is ArmingPhase.FAILED and rig.master.arming().detail == "stopped"
+
+
+def test_a_second_task_and_going_on_unarmed_are_refused():
+    rig = Rig()
+    rig.run(0.5)
+    assert rig.master.resume(rig.now_s) == "not armed"
+    rig.driving()
+    assert "t1 is under way" in rig.master.go(DriveTo("t2", ROUTE), rig.now_s) and len(rig.orders()) == 1
+
+
+def test_the_end_of_a_pause_is_asked_for_once_at_a_time():
+    rig = Rig()
+    rig.vehicle.paused = rig.vehicle.deaf = True
+    rig.run(0.5)
+    rig.master.begin_arming(rig.now_s)
+    rig.run(0.9)
+    assert str(rig.sent).count("stopPause") == 1
+    rig.run(6.0)
+    assert rig.master.arming().phase is ArmingPhase.FAILED and "pause" in rig.master.arming().detail
+
+
+def test_what_cannot_be_written_fails_its_task_and_what_cannot_be_sent_does_not_pile_up():
+    rig = Rig().driving()
+    rig.master.refused_to_send("instantActions", "too long")
+    assert rig.master.task_state is TaskState.UNDER_WAY
+    rig.master.refused_to_send("order", "order.nodes: too long")
+    assert rig.troubles() == {"robot_mode:task": "order.nodes: too long"}
+    for _ in range(100):
+        rig.master.hold(rig.now_s)
+    assert len(rig.master.due(rig.now_s)) <= 40 and rig.master.counts["unsent"] >= 60
+
+
+def test_a_vehicle_that_was_started_anew_is_heard_at_once_whatever_its_clock_shows(rig):
+    rig.run(0.5)
+    broken = {"2.1.0": "CONNECTIONBROKEN", "3.0.0": "CONNECTION_BROKEN"}[rig.version]
+    for said in (broken, "OFFLINE", "ONLINE"):
+        message = rig.vehicle.message("connection", {"connectionState": said})
+        rig.master.receive("connection", codec.encode("connection", message, rig.version), False, rig.now_s)
+        assert ("robot_unreachable" in rig.troubles()) == (said != "ONLINE")
+    assert "stateRequest" in str(rig.master.due(rig.now_s))
+    state = rig.vehicle.state() | rig.identity.header(0, 1000.0) | {"operatingMode": "MANUAL"}
+    rig.master.receive("state", codec.encode("state", state, rig.version), False, rig.now_s)
+    assert rig.master.state.operating_mode == "MANUAL"
+
+
+def test_a_vehicle_that_still_drives_has_not_arrived_and_is_told_no_position():
+    rig = Rig().driving()
+    rig.vehicle.changes = {"driving": True}
+    assert rig.run(30.0, lambda: rig.vehicle.last_node == "n4")
+    rig.run(1.0)
+    assert rig.master.task_state is TaskState.UNDER_WAY
+    assert "not idle" in rig.master.initialise_position((0.0, 0.0, 0.0), "hall", "n0", rig.now_s)
+    rig.vehicle.changes = {}
+    assert rig.run(1.0, lambda: rig.master.task_state is TaskState.ARRIVED)
+
+
+def test_silence_while_stopping_is_lost_feedback_as_when_armed():
+    rig = Rig().driving()
+    rig.master.stop(rig.now_s)
+    rig.vehicle.silent = True
+    rig.run(1.5)
+    assert "feedback_lost" in rig.troubles()
+
+
+def test_what_a_request_fails_to_do_is_no_trouble():
+    rig = Rig().driving()
+    for kind in ("stateRequest", "factsheetRequest"):
+        rig.master._request(kind, rig.now_s)
+    for _, body in rig.master.due(rig.now_s):
+        for action in body["actions"]:
+            rig.vehicle.actions[action["actionId"]] = {"actionId": action["actionId"], "actionStatus": "FAILED"}
+    rig.run(1.0)
+    assert rig.troubles() == {} and rig.master.actions.counts["failed"] >= 2
+
+
 def test_a_refused_order_fails_the_task_by_name():
     rig = Rig()
     rig.run(0.5)

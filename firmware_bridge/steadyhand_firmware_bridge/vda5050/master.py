@@ -443,7 +443,7 @@ class Master:
             stamp_s=self._state_s, driving=state.driving, pose_m_rad=self._pose, map_id=state.map_id,
             twist_m_s_rad_s=self._twist, twist_stamp_s=self._twist_s, paused=state.paused,
             operating_mode=state.operating_mode, battery_percent=state.battery_percent,
-            last_waypoint=state.last_node_id, waypoints_left=len(state.nodes) if ours else 0,
+            last_waypoint=state.last_node_id, waypoints_left=len(state.nodes),
         )  # fmt: skip
         if route is None:
             return base
