@@ -445,6 +445,31 @@ def test_far_from_where_they_meet_the_arm_does_not_matter():
     assert cell.agv.speed() > 0.2
 
 
+def test_an_arm_whose_controller_is_not_heard_is_not_clear():
+    cell = Cell(FAR_M)
+    cell.arm.robot.silent = True
+    cell.run(0.2)
+    assert cell.arm.guard.beat().zone == "where the arm is, is unknown"
+    cell.agv.arm()
+    cell.run(0.3)
+    cell.agv.drive()
+    cell.run(0.3)
+    assert not cell.agv.last(Verdict).accepted and cell.agv.speed() == 0.0
+    cell.arm.robot.silent = False
+    cell.run(0.2)
+    assert cell.arm.guard.beat().zone == ""
+
+
+def test_a_vehicle_that_has_not_said_where_it_is_for_long_may_be_under_the_arm():
+    cell = Cell(FAR_M, interlock_xy_m=(50.0, 0.0), rest_gap_s=0.5)
+    assert not cell.agv.guard.beat().zone
+    cell.agv.agv.silent = True
+    cell.run(0.4)
+    assert not cell.agv.guard.beat().zone
+    cell.run(0.2)
+    assert cell.agv.guard.beat().zone
+
+
 @pytest.mark.parametrize("act", ["stop", "e-stop of the vehicle"])
 def test_whatever_stops_the_vehicle_stops_the_arm(act):
     cell = Cell(FAR_M).armed()

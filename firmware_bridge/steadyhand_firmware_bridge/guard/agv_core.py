@@ -164,6 +164,8 @@ class AgvGuard(GuardBase):
             return False
         if not place or feedback is None or feedback.pose_m_rad is None:
             return True
+        if self._now_s - feedback.stamp_s > self.config.rest_gap_s:
+            return True  # it may have been moved meanwhile
         apart_m = math.hypot(feedback.pose_m_rad[0] - place[0], feedback.pose_m_rad[1] - place[1])
         return not apart_m > self.config.interlock_radius_m  # NaN is near
 

@@ -64,6 +64,7 @@ class Guard(GuardBase):
         self._halt_until_s: float | None = None
         self._silent_since_s: float | None = None
         self._link_refusals = 0
+        self._fresh = False  # whether the newest cycle knew where the arm is
         self._controller_stamp_s = self._feedback_s = float("-inf")
         self._cycle_s = now_s
 
@@ -105,6 +106,7 @@ class Guard(GuardBase):
             # a controller that repeats itself is a lost controller
             self._controller_stamp_s, self._feedback_s = feedback.controller_stamp_s, feedback.stamp_s
         fresh = feedback is not None and now_s - self._feedback_s <= self.config.feedback_timeout_s
+        self._fresh = fresh
         if fresh:
             self.rest.update(feedback.qd_rad_s, self._feedback_s)  # of a repeated one: no new measurement
             self.payloads.measure(feedback)
@@ -286,8 +288,8 @@ class Guard(GuardBase):
         }
 
     def _zone(self) -> str:
-        feedback = self.robot.feedback()
-        return self.zone.says(None if feedback is None else feedback.q_rad, self.motion.plan)
+        # an old measurement does not say where the arm is: somebody may move it at the pendant
+        return self.zone.says(self.robot.feedback().q_rad if self._fresh else None, self.motion.plan)
 
     # --- clients ---
 
