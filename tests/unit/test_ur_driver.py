@@ -209,6 +209,63 @@ def test_a_step_that_no_joint_can_make_ends_it():
     assert rig.state() == ProgramState.STOPPED_SETPOINT and rig.link.unmoved()
 
 
+@pytest.mark.parametrize(
+    "command, token, state",
+    [
+        (Command.SERVO, 8, ProgramState.STOPPED_TOKEN),
+        (Command.HALT, 7, ProgramState.HALTED),
+        (99, 7, ProgramState.STOPPED_COMMAND),
+    ],
+)
+def test_token_halt_and_unknown_commands_end_the_program(command, token, state):
+    rig = armed()
+    published, asked = len(rig.link.published), rig.link.calls.count("stop")
+    rig.tick(command, rig.link.q_rad, token)
+    assert rig.state() == state and not rig.robot.feedback().program_running
+    rig.tick(Command.SERVO)
+    assert len(rig.link.published) == published and rig.link.calls.count("stop") == asked + 1
+
+
+def test_what_is_not_finite_is_not_taken_and_not_published():
+    rig = armed()
+    published = len(rig.link.published)
+    assert rig.tick(Command.SERVO, rig.link.q_rad * np.nan) is False
+    assert len(rig.link.published) == published and rig.state() == ProgramState.READY
+
+
+def test_only_the_first_set_point_must_be_where_the_arm_is():
+    rig = armed()
+    rig.tick(Command.SERVO)
+    assert rig.tick(Command.SERVO, rig.link.q_rad + 0.02) and rig.state() == ProgramState.SERVOING
+
+
+def test_the_target_is_what_was_sent_while_armed_and_what_is_measured_else():
+    rig = armed()
+    start = rig.link.q_rad.copy()
+    rig.tick(Command.SERVO, start + 0.004)
+    rig.link.q_rad = start  # the arm lags
+    rig.tick()
+    feedback = rig.robot.feedback()
+    assert np.allclose(feedback.q_target_rad, start + 0.004) and np.allclose(feedback.qd_target_rad_s, 0.004 / DT_S)
+    rig.robot.stop_program(rig.now_s)
+    rig.link.q_rad = start + 0.1  # somebody jogs it
+    rig.tick()
+    feedback = rig.robot.feedback()
+    assert np.allclose(feedback.q_target_rad, start + 0.1) and not feedback.qd_target_rad_s.any()
+
+
+def test_nothing_of_the_arming_before_is_told_in_the_next():
+    rig = armed()
+    rig.tick(Command.SERVO)
+    for _ in range(6):
+        rig.tick()
+    assert rig.state() == ProgramState.STOPPED_HEARTBEAT and rig.robot.feedback().missed_cycles >= 4
+    rig.robot.begin_arming(8, rig.now_s)
+    rig.tick()
+    feedback = rig.robot.feedback()
+    assert (feedback.program_state, feedback.program_token, feedback.missed_cycles) == (ProgramState.NONE, 8, 0)
+
+
 def test_silence_ends_the_program_and_late_set_points_go_nowhere():
     rig = armed()
     rig.tick(Command.SERVO)
@@ -279,6 +336,33 @@ def test_a_controller_that_was_switched_off_ends_it():
     for _ in range(80):
         rig.tick(Command.SERVO)
     assert rig.state() == ProgramState.NONE
+
+
+def test_controllers_that_are_not_told_of_end_nothing():
+    rig = armed()
+    rig.link.refuse.add("list")
+    for _ in range(80):
+        rig.tick(Command.HOLD)
+    assert rig.state() == ProgramState.READY
+
+
+@pytest.mark.parametrize("field", ["robot_mode", "safety_mode", "program_running", "speed_scaling", "analog_input_0_v"])
+def test_without_one_of_the_drivers_topics_there_is_no_feedback(field):
+    link = ScriptedLink()
+    setattr(link.status, field, None)
+    robot = UrDriverRobot(UrDriverConfig(namespace="/left"), lambda _: link)
+    robot.open(10.0)
+    link.at(10.0)
+    robot.service(10.0)
+    assert robot.feedback() is None and "nothing yet on /left/" in robot.troubles()["robot_unreachable"]
+
+
+def test_the_gripper_is_told_by_two_outputs_one_command_after_the_other(rig):
+    for width_m, outputs in ((0.0, 0b01), (cell.GRIPPER_PREGRASP_M, 0b10), (cell.GRIPPER_OPEN_M, 0b00)):
+        assert rig.robot.command_gripper(width_m) and rig.link.status.digital_outputs == outputs
+    rig.link.mute.add("set_io")
+    assert rig.robot.command_gripper(0.0) and not rig.robot.command_gripper(0.0)
+    assert len(rig.link.unanswered) == 2
 
 
 def test_a_paused_program_does_not_run():
