@@ -2,6 +2,7 @@
 import json
 import math
 import queue
+import sys
 import time
 from types import SimpleNamespace
 
@@ -157,6 +158,14 @@ def test_a_broker_that_refuses_is_named_once(fleet, capsys):
     assert "cannot be reached" in capsys.readouterr().err
     fleet.take_messages()
     assert fleet.units[0].link.kinds() == []
+
+
+def test_a_closed_standard_error_does_not_end_the_link(fleet, monkeypatch):
+    def write(text):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=write, flush=lambda: None))
+    a_link(fleet)._tell("is away")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no certificate", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])

@@ -6,6 +6,7 @@ decodes them.
 """
 from __future__ import annotations
 
+import contextlib
 import queue
 import socket
 import ssl
@@ -115,7 +116,8 @@ class MqttLink:
     def _tell(self, problem: str) -> None:
         if problem != self._told:
             self._told = problem
-            print(f"steadyhand-sim-agv: broker {self._broker.host}:{self._broker.port} {problem}", file=sys.stderr)
+            with contextlib.suppress(OSError):  # nobody listens any more: paho's thread lives on
+                print(f"steadyhand-sim-agv: broker {self._broker.host}:{self._broker.port} {problem}", file=sys.stderr)
 
     def _on_message(self, client, userdata, message) -> None:
         if not message.retain:  # an order kept by the broker is an old one
