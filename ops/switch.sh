@@ -24,9 +24,12 @@ if ! STEADYHAND_SLOT=40 "$wanted/.venv/bin/steadyhand" doctor; then
     echo "$wanted: its doctor says no; $( [ -n "$now" ] && echo "$now stays" || echo "nothing is made" ) current" >&2
     exit 1
 fi
-# A link is replaced in one step: whoever looks sees the old version or the new one.
+# A link is replaced in one step: whoever looks sees the old version or the new one. Each on a line of its own: the
+# shell does not end at what fails before an `&&`.
 if [ -n "$now" ]; then
-    ln -sfn "$now" .previous.new && mv -T .previous.new previous
+    ln -sfn "$now" .previous.new
+    mv -T .previous.new previous
 fi
-ln -sfn "$wanted" .current.new && mv -T .current.new current
+ln -sfn "$wanted" .current.new
+mv -T .current.new current
 echo "current: $wanted${now:+ (before: $now)}"

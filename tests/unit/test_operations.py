@@ -55,6 +55,13 @@ def test_a_version_whose_doctor_says_no_is_not_taken(prefix):
     assert (code, current) == (1, "1.0") and "its doctor says no; 1.0 stays current" in said
 
 
+def test_a_link_that_cannot_be_made_is_no_success(prefix):
+    switch(prefix, "1.0")
+    (prefix / ".current.new/1.1").mkdir(parents=True)  # in the way of the new link
+    code, current, said = switch(prefix, "1.1")
+    assert code != 0 and current == "1.0" and "current: 1.1" not in said
+
+
 @pytest.mark.parametrize(("version", "code"), [("9.9", 1), ("../1.0", 2), ("--back", 1), ("", 1)])
 def test_what_is_no_version_changes_nothing(prefix, version, code):
     assert switch(prefix, version)[:2] == (code, None)
