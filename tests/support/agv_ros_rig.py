@@ -169,5 +169,10 @@ class InProcessLink:
     def readable(self):
         return []
 
-    def close(self):
+    def kill(self):
+        self.crash()
+
+    def drop(self):
         self._why = self._why or "closed"
+
+    close = drop

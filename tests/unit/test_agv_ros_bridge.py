@@ -6,7 +6,7 @@ import math
 import pytest
 
 from steadyhand.agv import DriveTo, TaskState, Velocity, Waypoint
-from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Reply, Stop, Twist, Verdict
+from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Pause, Reply, Stop, Twist, Verdict
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from tests.support.agv_ros_rig import World, config
@@ -166,6 +166,46 @@ def test_a_link_that_is_started_anew_is_told_the_stop_and_holds_zero():
     assert rig.agv.counters()["link:restarts"] == 1
     rig.commands = False
     rig.moving()
+
+
+def test_a_link_that_hangs_is_ended_and_started_anew():
+    rig = Rig().moving()
+    rig.world.link_frozen = True
+    rig.run(4.0)
+    assert not rig.guard.state.armed and rig.world.started == 1
+    rig.world.link_frozen = False
+    rig.world.link.cycle = lambda now_s: None  # this one alone hangs
+    rig.run(3.0)
+    assert rig.world.started == 2
+    rig.commands = False
+    assert rig.run(2.0, until=lambda: rig.state.mode == "STOPPED")
+    rig.moving()
+
+
+def test_a_link_that_cannot_be_started_is_named_and_tried_again():
+    rig, opens = Rig(), []
+
+    def refuse(config):
+        opens.append(rig.now_s)
+        raise OSError(11, "Resource temporarily unavailable")
+
+    open_link, rig.agv._open_link = rig.agv._open_link, refuse
+    rig.world.link.crash()
+    rig.run(4.0)
+    assert "cannot be started: [Errno 11]" in str(rig.state.causes) and 2 <= len(opens) <= 4
+    rig.agv._open_link = open_link
+    rig.run(5.0)
+    assert rig.moving()
+
+
+def test_a_hold_is_no_stop_and_a_velocity_is_taken_again_after_it():
+    rig = Rig().moving()
+    pause = Pause(rig.state.token, rig.state.stamp_s, "p", True)
+    rig.guard.handle("commander", pause, rig.now_s)
+    rig.run(2.0)  # whoever commands on is refused
+    assert rig.guard.state.armed and rig.world.base.v == (0.0, 0.0, 0.0) and "held: resume" in rig.verdict().detail
+    rig.guard.handle("commander", dataclasses.replace(pause, hold=False, state_stamp_s=rig.state.stamp_s), rig.now_s)
+    assert rig.run(2.0, until=lambda: rig.world.base.v[0] > 0.3)
 
 
 def test_a_guard_that_freezes_comes_back_to_a_stopped_vehicle():

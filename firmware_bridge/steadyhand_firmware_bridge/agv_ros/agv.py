@@ -14,6 +14,7 @@ from steadyhand_firmware_bridge.agv_ros.link_process import Link, OpenLink
 from steadyhand_firmware_bridge.agv_ros.odometry import OdometryReader, Reading
 
 SILENCE_S = 0.5  # of the link process, or what the guard was told last is too old
+HANGS_S, STARTS_S = 5.0, 30.0  # silence after which it is ended and started anew; while it starts
 GRAPH_AGE_S = 2.0
 STANDS = 0.02  # m/s and rad/s: fast enough to refuse an arming
 RETRY_S, RETRY_MAX_S = 0.5, 10.0
@@ -70,15 +71,23 @@ class RosAgv:
 
     def _tend(self, now_s: float) -> None:
         """Start the process, and again when it has ended, with back-off."""
+        if self._link is not None and now_s - self._heard_s > (STARTS_S if self._status is None else HANGS_S):
+            self._link.kill()
         why = "" if self._link is None else self._link.dead()
         if why:
-            self._link.close()
-            self._link, self._why = None, f"the link process has gone ({why}); its messages say why"
-            self._status, self._graph = None, None
-            self._retry_s, self._wait_s = now_s + self._wait_s, min(2.0 * self._wait_s, RETRY_MAX_S)
+            self._link.drop()
+            self._link, self._status, self._graph = None, None, None
+            self._later(f"the link process has gone ({why}); its messages say why", now_s)
         if self._link is None and now_s >= self._retry_s:
             self.restarts += self._retry_s > -math.inf
-            self._link, self._heard_s = self._open_link(self.config), now_s
+            try:
+                self._link, self._heard_s = self._open_link(self.config), now_s
+            except OSError as error:
+                self._later(f"the link process cannot be started: {error}", now_s)
+
+    def _later(self, why: str, now_s: float) -> None:
+        self._why = why
+        self._retry_s, self._wait_s = now_s + self._wait_s, min(2.0 * self._wait_s, RETRY_MAX_S)
 
     def _take(self, message: Any, now_s: float) -> None:
         match message:

@@ -14,8 +14,12 @@ from steadyhand_firmware_bridge.guard.config import read
 
 DRIVES = ("cmd_vel", "nav2")
 CMD_VEL_TYPES = ("TwistStamped", "Twist")
-SHOWN = {"namespace": "/left", "action": "navigate_to_pose", "odom_frame": "odom", "base_frame": "base_link"}
-NAME = re.compile(r"[A-Za-z_/][A-Za-z0-9_/]*")
+SHOWN = {
+    "namespace": "/left", "action": "navigate_to_pose", "odom_frame": "odom", "base_frame": "base_link",
+    "map_frame": "map",
+}  # fmt: skip
+NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+FRAME = re.compile(r"[^\s/]\S{0,199}")  # tf takes no leading slash
 REST_GAP_S = 0.5  # odometry comes many times in this; the guard's own default is for a vehicle that tells every 30 s
 
 
@@ -80,8 +84,8 @@ class RosVehicleConfig:
         _one_of("drive", self.drive, DRIVES)
         _one_of("cmd_vel_type", self.cmd_vel_type, CMD_VEL_TYPES)
         for name in ("namespace", "cmd_vel", "odom", "action", "odom_frame", "base_frame", "map_frame"):
-            value = getattr(self, name)
-            given = isinstance(value, str) and (NAME.fullmatch(value) or name == "namespace" and not value)
+            value, pattern = getattr(self, name), FRAME if name.endswith("frame") else NAME
+            given = isinstance(value, str) and (pattern.fullmatch(value) or name == "namespace" and not value)
             if not given:
                 raise ConfigError(f"{name}={value!r}: give a name of ROS, such as {SHOWN.get(name, name)!r}")
         if self.namespace and not self.namespace.startswith("/"):

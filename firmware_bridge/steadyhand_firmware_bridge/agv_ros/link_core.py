@@ -16,7 +16,7 @@ from steadyhand_firmware_bridge.agv_ros.wire import Alive, Begin, Goal, Halt, Ho
 
 MEASURED_S = 0.5  # a stop under Nav2 begins at a velocity that was measured so lately, else at zero
 CANCEL_AGAIN_S = 0.3
-LINGER_S = 1.0  # zero is told for so long after the guard's end
+LINGER_S = 0.5  # zero is told for so long after the guard's end
 
 
 class Stage(enum.Enum):
@@ -136,8 +136,10 @@ class LinkCore:
         return max(load.speed_m_s / load.stop_m_s2, load.omega_rad_s / load.omega_stop_rad_s2)
 
     def _begin(self, message: Begin, now_s: float) -> None:
-        if message.token <= 0 or message.token == self.token or self._old(message.stamp_s, now_s):
+        if message.token <= 0 or self._old(message.stamp_s, now_s):
             return self._count("arming_refused")
+        if message.token == self.token:
+            return None  # told again, before our answer came
         self.token, self.ended = message.token, ""
         self._set_point, self._goal, self._seq, self._cancelled = None, None, 0, True
         self._alive_s = now_s

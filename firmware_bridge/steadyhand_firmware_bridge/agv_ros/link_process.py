@@ -19,7 +19,7 @@ from steadyhand_firmware_bridge.agv_ros.config import RosVehicleConfig
 
 COMMAND = (sys.executable, "-m", "steadyhand_ros.agv_link")
 MOST = 200  # messages taken at once; what is left is taken at the next look
-END_LIMIT_S = 3.0
+END_LIMIT_S = 3.0  # for a process that brakes
 PACKAGES = ("rclpy", "steadyhand_ros", "geometry_msgs", "nav_msgs", "action_msgs")
 
 
@@ -38,25 +38,35 @@ class Link(Protocol):
     def readable(self) -> Sequence[Any]:
         """Sockets to wait for."""
 
+    def kill(self) -> None:
+        """End one that hangs; what it drove stops by the base's own time-out."""
+
+    def drop(self) -> None:
+        """Let go at once: it brakes and ends."""
+
     def close(self) -> None:
-        """Let go: it brakes and ends."""
+        """Let go, and wait until it has ended, within a limit."""
 
 
 OpenLink = Callable[[RosVehicleConfig], Link]
 
 
 class LinkProcess:
-    """`Link` over a process that it starts."""
+    """`Link` over a process that it starts. Raises OSError when it cannot be started."""
 
     def __init__(self, config: RosVehicleConfig, command: Sequence[str] = COMMAND):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             ours.setblocking(False)
             arguments = ["--fd", str(theirs.fileno()), "--vehicle", json.dumps(config.plain())]
-            self.process = subprocess.Popen(
-                [*command, *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+            try:
+                self.process = subprocess.Popen(
+                    [*command, *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+            except OSError:
+                ours.close()
+                raise
         self._socket, self._why = ours, ""
         self.malformed = 0
 
@@ -105,10 +115,20 @@ class LinkProcess:
         """Its socket."""
         return [] if self._why else [self._socket]
 
-    def close(self) -> None:
-        """Let go. It is waited for while it brakes, and then left to itself, which is to end."""
+    def kill(self) -> None:
+        """End one that hangs."""
+        self.process.kill()
+        self._why = self._why or "killed, it hung"
+
+    def drop(self) -> None:
+        """Let go at once."""
         self._why = self._why or "closed"
         self._socket.close()
+        self.process.poll()
+
+    def close(self) -> None:
+        """It is waited for while it brakes, and then left to itself, which is to end."""
+        self.drop()
         try:
             self.process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:

@@ -181,7 +181,10 @@ class AgvGuard(GuardBase):
             return self._refuse(client, message.trace_id, *refused)
         if isinstance(message, Pause) and message.hold:
             self._drop_waiting("held before it began")
-            return self._answer(client, message, self.agv.hold(now_s))
+            refused = self.agv.hold(now_s)
+            if not refused:
+                self._velocity_s = None  # nobody need renew a velocity that is not driven
+            return self._answer(client, message, refused)
         if isinstance(message, Twist):
             return self._on_twist(client, message, now_s)
         if isinstance(message, Drive):
