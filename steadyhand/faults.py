@@ -164,7 +164,8 @@ _GUARD_ROWS = (
            _OPERATOR + "test_a_silent_peer_stops_and_forbids"),
     _guard("interlock", "zone of the peers' beats, while a vehicle moves", "next cycle (20 ms)",
            _AGV + "test_an_arm_over_a_moving_vehicle_stops_it"),
-    _guard("agv_foreign", "orders and actions of another master, on the topics and in the vehicle's state",
+    _guard("agv_foreign", "orders and actions of another master, on the topics and in the vehicle's state; with ROS, "
+           "publishers beside the guard and goals of others",
            "next message", "tests/unit/test_vda5050_master.py::"
            "test_another_masters_order_is_noticed_on_the_topic_and_in_the_state"),
     _guard("stop_requested", "stop socket, command socket, plug-ins", "16 ms to the first braking set-point",

@@ -212,3 +212,15 @@ def test_what_is_no_message_of_the_guard_is_counted():
     rig = Rig()
     rig.core.take(Odom(0.0, 0.0, "", "", [], []), rig.now_s)
     assert rig.core.counts == {"strange": 1}
+
+
+def test_a_goal_that_was_held_before_it_went_out_is_not_sent_by_resuming():
+    rig = Rig(drive="nav2").begin()
+    rig.goal()
+    rig.core.take(Hold(7, True), rig.now_s)
+    rig.core.take(Hold(7, False), rig.now_s)
+    rig.run(0.2)
+    assert not any(isinstance(a, SendGoal) for a in rig.acts)
+    rig.goal()
+    rig.run(DT_S)
+    assert any(isinstance(a, SendGoal) for a in rig.acts)
