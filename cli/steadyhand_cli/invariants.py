@@ -15,6 +15,7 @@ REST_QD_RAD_S = 0.01  # design: at rest
 STOP_LIMIT_S = 1.0  # longest braking at the arm's limits (0.5 s) and its settling, doubled
 # Without feedback rest cannot be measured: then the guard has this long to measure it or to say REST_UNKNOWN (I6).
 BLIND, BLIND_LIMIT_S = ("feedback_lost", "robot_unreachable"), 2.1
+AWAY = "robot_unreachable"  # what comes back may be a controller that started anew, with pose and outputs of its own
 # A stop in the middle of an acceleration ends that acceleration within the jerk limit first: 8 rad/s2 at 300 rad/s3
 # take 27 ms, in which the speed still rises a little. After that the sum over the joints falls (one joint may gain).
 ONSET_S, ONSET_RISE_RAD_S = 0.05, 0.3
@@ -44,6 +45,7 @@ class InvariantMonitor:
         self._onset_until_s = float("-inf")
         self._rest_q: np.ndarray | None = None
         self._gripper_at_stop = 0.0
+        self._away = False  # the controller was, and nothing else than before has been seen of it since
         self._new_guard = False  # it started while we watched and has not been armed yet
         self._commanded_unarmed = False
         self._motion_allowed = False
@@ -95,6 +97,7 @@ class InvariantMonitor:
     def _watch_rest(self, state: State, gripper_commanded_m: float) -> None:
         """From this state on the arm must come to rest in time and stay there, and the gripper keep its command."""
         self._stopped_at_s, self._rest_q, self._gripper_at_stop = state.stamp_s, None, gripper_commanded_m
+        self._away = False
 
     def _before_arming(self, state: State) -> None:
         """A guard that started anew, whatever the arm did when the old one died: what a stop was under way is the
@@ -106,6 +109,10 @@ class InvariantMonitor:
             self._watch_rest(state, state.gripper_commanded_m)
 
     def _while_stopped(self, state: State, previous: State) -> None:
+        self._away |= _says(state, AWAY) and not _says(previous, AWAY)
+        if self._away and self._shows_another(state):
+            self._watch_rest(state, state.gripper_commanded_m)  # once an outage; from here on it must stay as it is
+            return
         if state.gripper_commanded_m != self._gripper_at_stop:
             self._report("I12", state, f"gripper command {self._gripper_at_stop} -> {state.gripper_commanded_m} m")
             self._gripper_at_stop = state.gripper_commanded_m
@@ -114,7 +121,7 @@ class InvariantMonitor:
             self._report("I1", state, f"commanded speed rose to {_total_speed(state):.3f} rad/s after the stop")
         q = np.asarray(state.q_commanded_rad)
         if self._rest_q is None:
-            blind = any(c.startswith(BLIND) for c in state.causes)
+            blind = _says(state, BLIND)
             limit_s = BLIND_LIMIT_S if blind else STOP_LIMIT_S
             said_unknown = blind and state.mode == "REST_UNKNOWN"
             if _speed(state) <= REST_QD_RAD_S and state.at_rest:
@@ -126,8 +133,16 @@ class InvariantMonitor:
             self._report("I1", state, f"commanded joints moved {np.abs(q - self._rest_q).max():.4f} rad while stopped")
             self._rest_q = q
 
+    def _shows_another(self, state: State) -> bool:
+        moved = self._rest_q is not None and np.abs(np.asarray(state.q_commanded_rad) - self._rest_q).max() > STILL_RAD
+        return moved or state.gripper_commanded_m != self._gripper_at_stop
+
     def _report(self, invariant: str, state: State, detail: str) -> None:
         self.violations.append(Violation(invariant, state.stamp_s, detail))
+
+
+def _says(state: State, cause: str | tuple[str, ...]) -> bool:
+    return any(c.startswith(cause) for c in state.causes)
 
 
 def _speed(state: State) -> float:

@@ -135,6 +135,15 @@ def test_set_points_that_slow_down_or_cease_end_a_motion():
     assert onset.setpoints_end_s(slows.between(0.0, EVENT_S - 0.1), EVENT_S) == EVENT_S
 
 
+def test_set_points_that_come_in_a_burst_after_a_pause_had_ceased():
+    slows = trace(ramp(EVENT_S + 0.02))
+    at_once, later = EVENT_S, EVENT_S + 0.012
+    for ceased_s, end_s in ((at_once, EVENT_S), (later, slows.between(0.0, later).t_s[-1])):
+        t_s = np.where(slows.t_s <= ceased_s, slows.t_s, slows.t_s + 0.5)
+        held = Trace(t_s, slows.target_qd_rad_s, slows.actual_qd_rad_s)
+        assert onset.setpoints_end_s(held, EVENT_S) == pytest.approx(end_s, abs=1e-9)
+
+
 def test_whether_the_arm_was_gaining_speed():
     rising = trace(0.1 + 0.002 * np.arange(200))
     assert onset.accelerating(rising, EVENT_S) and not onset.accelerating(trace(np.full(200, 0.4), 0.001), EVENT_S)

@@ -57,6 +57,23 @@ def test_motion_after_rest(run):
     assert run.broken == ["I1"]
 
 
+def test_a_controller_that_comes_back_anew_shows_a_pose_of_its_own_once(run):
+    away = dict(causes=["robot_unreachable: reset"])
+    other = dict(q_commanded_rad=[0.3] + [0.0] * 5, gripper_commanded_m=0.085)
+    run.feed(10, "STOPPED").feed(20, "STOPPED", **away).feed(20, "STOPPED", **away, **other)
+    assert run.broken == []
+    run.feed(1, "STOPPED", **(away | other | {"gripper_commanded_m": 0.0}))
+    run.feed(5, "STOPPED", **(other | {"gripper_commanded_m": 0.0}))
+    run.feed(1, "STOPPED", **(other | {"gripper_commanded_m": 0.0, "q_commanded_rad": [0.4] + [0.0] * 5}))
+    assert run.broken == ["I12", "I1"]
+
+
+def test_a_pose_that_changes_without_the_controller_gone(run):
+    run.feed(10, "STOPPED", causes=["feedback_lost: 40 ms"])
+    run.feed(5, "STOPPED", causes=["feedback_lost: 40 ms"], q_commanded_rad=[0.3] + [0.0] * 5, gripper_commanded_m=0.085)
+    assert run.broken == ["I12", "I1"]
+
+
 def test_speed_that_rises_while_stopping(run):
     run.monitor.allow_motion(True)
     run.feed(5, "ARMED_AUTO", 0.3).feed(10, "STOPPED", 0.3).feed(1, "STOPPED", 0.5)

@@ -114,12 +114,15 @@ def _last_above_s(part: Trace, threshold: float) -> float:
 def setpoints_end_s(trace: Trace, event_s: float) -> float:
     """Time at which the set-points begin to slow down to a standstill after `event_s`, or cease while still moving.
 
-    `trace`: of the set-points that arrived. NaN when they go on.
+    `trace`: of the set-points that arrived. What comes after a pause of 50 ms counts for nothing: they had ceased, and
+    the program stops by itself. NaN when they go on.
     """
     part = trace.between(event_s)
+    pauses = np.flatnonzero(np.diff(part.t_s, prepend=event_s) > GAP_S)
+    part = part.between(-math.inf, part.t_s[pauses[0] - 1] if pauses[0] else -math.inf) if len(pauses) else part
     if not len(part.t_s):
         return event_s  # none came any more
-    began = descent_s(trace, event_s)
+    began = descent_s(part, event_s)
     return float(part.t_s[-1]) if math.isnan(began) and part.target_speed[-1] > FLOOR_RAD_S else began
 
 
