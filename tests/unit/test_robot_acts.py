@@ -116,6 +116,15 @@ def carry_out(bench, act, cycles=1):
     return result
 
 
+def test_one_act_at_a_time():
+    acts = OperatorDashboard(HOST)
+    acts.begin("unlock", 0.0)
+    with pytest.raises(RobotError, match="unlock is under way"):
+        acts.begin("power-off", 0.0)
+    acts.close()
+    assert not acts.busy
+
+
 WAIT = "def w():\n  while True:\n    sync()\n  end\nend\n"
 
 

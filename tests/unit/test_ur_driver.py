@@ -488,6 +488,20 @@ def test_a_message_counts_as_old_as_it_is():
     assert late.measured_s == pytest.approx(10.0 + 50 * DT_S, abs=1e-4)
 
 
+def test_a_clock_that_drifts_is_followed():
+    reader, ours_per_theirs = JointReader(ur5.JOINT_NAMES), 1 + 5e-4
+    for k in range(240):  # two minutes
+        reading = reader.take(sample(10.0 + 0.5 * k * ours_per_theirs, 500.0 + 0.5 * k))
+        assert 10.0 + 0.5 * k * ours_per_theirs - reading.measured_s < 1e-6
+
+
+def test_other_peoples_joints_do_not_hide_why_ours_are_refused():
+    reader = JointReader(ur5.JOINT_NAMES)
+    reader.take(sample(position=(float("nan"),) * 6))
+    reader.take(sample(names=("gripper",), position=(0.1,), velocity=(0.0,)))
+    assert "not a number" in reader.why and reader.refused == {"not_finite": 1, "other_joints": 1}
+
+
 def test_stamps_go_forward_until_the_driver_is_started_anew():
     reader = JointReader(ur5.JOINT_NAMES)
     assert reader.take(sample(10.0, 500.0))
