@@ -126,6 +126,13 @@ def test_trouble_of_an_input_is_seen_however_soon_a_good_beat_follows():
     assert dog.holding(1.008, False) == {"input:camera": "frozen"} and dog.holding(1.016, False) == {}
 
 
+def test_trouble_that_comes_back_before_it_was_seen_to_end_stays():
+    dog = InputWatchdog({"camera": 0.2})
+    for ok in (False, True, False):  # within one cycle of the guard
+        dog.beat("camera", ok, "frozen", 1.0)
+    assert dog.holding(1.008, False) == {"input:camera": "frozen"} == dog.holding(1.016, False)
+
+
 def test_input_watchdog_refuses_a_wrong_limit():
     with pytest.raises(ConfigError, match="inputs.camera"):
         InputWatchdog({"camera": float("inf")})

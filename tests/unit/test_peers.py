@@ -58,6 +58,12 @@ def test_garbage_is_counted_and_a_flood_is_bounded(sockets):
                 break
         assert sent >= 5
     assert all(isinstance(b, Beat) for b in right.receive()) and right.malformed >= 3
+    for number in range(5):
+        left.send(Beat("left", 1, 100 + number))
+    right._budget = 3
+    assert len(right.receive()) == 3 and right.readable() == []
+    right.new_cycle()
+    assert len(right.receive()) == 2
     right._budget = BEATS_PER_CYCLE
     for _ in range(BEATS_PER_CYCLE):
         left.send(Beat("left", 1, _))
@@ -159,6 +165,7 @@ def test_a_cut_between_them_stops_both_and_forbids_both():
     pair.run(0.2)
     assert all(not r.guard.state.armed for r in pair.rigs)
     pair.run(1.0)
+    assert [r.guard.beat().stops for r in pair.rigs] == [0, 0]  # the cut is nobody's own stop: told, it would go round
     assert not any(r.arm().ok for r in pair.rigs)
     pair.cut = False
     pair.run(0.5)
