@@ -1,6 +1,7 @@
 """Power, brakes and unlocking: only by an authenticated operator, only while nothing is armed, never a motion."""
 import pytest
 
+from steadyhand.errors import RobotError
 from steadyhand.guard_protocol import Arm, Reply, RobotAct, Stop, decode, encode
 from steadyhand_firmware_bridge.operator_acts import ACTS, OperatorDashboard
 from steadyhand_sim.ur_controller.config import ControllerConfig
@@ -111,6 +112,7 @@ def carry_out(bench, act, cycles=1):
     acts._client.port = bench.server.dashboard_port
     acts.begin(act, 0.0)
     result = bench.pump_until(lambda: acts.poll(0.0))
+    assert not acts.busy  # the next one may be asked for
     acts.close()
     bench.cycle(cycles)
     return result
