@@ -184,6 +184,7 @@ def test_nothing_restarts_the_program_but_an_arming(rig):
         (lambda k: k.mute.add("stop"), "ending the program before"),
         (lambda k: setattr(k.status, "speed_scaling", 50.0), "speed slider to 100 %"),
         (lambda k: setattr(k.status, "speed_scaling", 1.0), "speed_scaling_full"),
+        (lambda k: setattr(k.status, "speed_scaling", float("nan")), "speed slider to 100 %"),
     ],
 )
 def test_what_forbids_an_arming_is_named(rig, change, said):
@@ -275,6 +276,18 @@ def test_silence_ends_the_program_and_late_set_points_go_nowhere():
     before = len(rig.link.published)
     rig.tick(Command.SERVO)
     assert len(rig.link.published) == before and "stop" in rig.link.calls[-4:]
+
+
+def test_cycles_without_a_set_point_are_counted():
+    rig = armed()
+    rig.tick(Command.SERVO)
+    rig.tick(Command.SERVO)
+    assert rig.robot.feedback().missed_cycles == 0
+    rig.now_s += DT_S / 4  # not a whole number of periods: rounding is no matter here
+    rig.tick()
+    rig.tick()
+    rig.tick(Command.SERVO)
+    assert rig.robot.feedback().missed_cycles == 2
 
 
 def test_a_stop_is_asked_for_until_it_is_answered():
@@ -401,10 +414,11 @@ def guarded():
     return rig, cycle
 
 
-def test_a_slider_below_full_speed_stops():
+@pytest.mark.parametrize(("told", "shown"), [(50.0, "50%"), (-1.0, "-1%"), (float("nan"), "nan%")])
+def test_a_slider_below_full_speed_stops(told, shown):
     rig, cycle = guarded()
-    rig.link.status.speed_scaling = 50.0
-    assert cycle().causes[0].startswith("robot_speed: speed scaling 50%: set-points would run ahead")
+    rig.link.status.speed_scaling = told
+    assert any(c.startswith(f"robot_speed: speed scaling {shown}: set-points would run ahead") for c in cycle().causes)
 
 
 def test_speed_scaling_that_is_no_longer_told_stops():
