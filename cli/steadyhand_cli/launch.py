@@ -18,7 +18,7 @@ from steadyhand_ros.process_supervisor import ProcessSupervisor
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("file", help="ur5, cell, or the path of a launch file")
+    parser.add_argument("file", help="ur5, agv, cell, or the path of a launch file")
     parser.add_argument("arguments", nargs="*", help="name:=value")
 
 
