@@ -70,9 +70,13 @@ class Rig:
             ],
             stdout=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
-        common.await_ready(self.guard)
         self.client = GuardClient("recovery-bench", commander=True, folder=self.sockets)
-        self.client.connect(5.0)
+        try:
+            common.await_ready(self.guard)
+            self.client.connect(5.0)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Rig:
         return self
