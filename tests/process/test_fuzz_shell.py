@@ -30,7 +30,8 @@ def test_a_hostile_command_that_is_accepted_counts_however_late_its_verdict_come
     from benchmarks._fuzz_guard import Outcome
     from benchmarks._fuzz_ros import ShellTarget
 
-    said = [SimpleNamespace(trace_id=f"h{k} ", accepted=k > 1, reason="") for k in range(4)]  # h2: in time, h3: too late
+    # h2 is accepted in time, h3 when nobody awaits it any more
+    said = [SimpleNamespace(trace_id=f"h{k} ", accepted=k > 1, reason="") for k in range(4)]
     target = ShellTarget.__new__(ShellTarget)
     target.outcome, target.shells, target.answers = Outcome(), SimpleNamespace(verdicts=deque(said)), {}
     target.awaited = {f"h{k}": (0.0, "joint_chunk") for k in range(3)}

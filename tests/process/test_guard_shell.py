@@ -185,12 +185,13 @@ def test_bad_chunks_are_refused_by_name(graph, changes, reason):
 
 def test_what_is_too_long_for_the_guard_is_counted_and_the_shell_lives(graph):
     from diagnostic_msgs.msg import DiagnosticArray
-    from steadyhand_interfaces.msg import GripperCommand, InputHeartbeat
+    from steadyhand_interfaces.msg import GripperCommand, InputHeartbeat, Verdict
     from steadyhand_interfaces.srv import Rearm
 
     from steadyhand_ros import qos
 
-    node, pid, long, malformed = graph.session.node, graph.pid("guard_node"), "x" * 100_000, []
+    node, pid, long, malformed, verdicts = graph.session.node, graph.pid("guard_node"), "x" * 100_000, [], []
+    node.create_subscription(Verdict, "chunk_verdict", verdicts.append, qos.COMMAND)
 
     def hear(message):
         for status in message.status:
@@ -201,7 +202,7 @@ def test_what_is_too_long_for_the_guard_is_counted_and_the_shell_lives(graph):
     graph.until(lambda: malformed, 5, "diagnostics")
     before = malformed[-1]
     for kind, topic, depth, fields in (
-        (InputHeartbeat, "input_heartbeat", qos.EVENTS, {"name": long}),
+        (InputHeartbeat, "input_heartbeat", qos.EVENTS, {"name": long[:5000]}),  # a packet takes that, no guard does
         (GripperCommand, "gripper_command", qos.COMMAND, {"trace_id": long}),
     ):
         pub = node.create_publisher(kind, topic, depth)
@@ -210,6 +211,8 @@ def test_what_is_too_long_for_the_guard_is_counted_and_the_shell_lives(graph):
     answer = graph.ask(node.create_client(Rearm, "rearm"), Rearm.Request(mode="auto", credential=long))
     assert not answer.success and "bytes" in answer.message
     graph.until(lambda: malformed[-1] >= before + 3, 5, "three more malformed messages")
+    graph.until(lambda: verdicts, 5, "a verdict on the order of the gripper")
+    assert [(v.trace_id, v.accepted, v.reason) for v in verdicts] == [(long[:200], False, "malformed")]
     assert graph.pid("guard_node") == pid
 
 

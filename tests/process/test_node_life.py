@@ -8,6 +8,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 
 from steadyhand import guard_protocol
+from steadyhand_cli.injection import children
 from steadyhand_policies.repository import DEFAULT_REPOSITORY
 from steadyhand_ros import conversions, qos
 from steadyhand_ros.launch_runner import child_environment
@@ -52,7 +53,8 @@ def change(graph, name, transition):
 
 def test_a_node_that_lost_a_thread_ends(script):
     done = subprocess.run(
-        [sys.executable, script, "thread"], env=child_environment(), capture_output=True, text=True, timeout=30
+        [sys.executable, script, "thread"], env=children.environment(child_environment()), capture_output=True,
+        text=True, timeout=30,
     )
     assert done.returncode == 1 and "the thread fell over" in done.stderr
 

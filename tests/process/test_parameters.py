@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from steadyhand_cli.injection import children
 from steadyhand_ros.launch_runner import child_environment
 from tests.support.graph import Graph, node
 
@@ -13,7 +14,8 @@ pytestmark = [pytest.mark.ros, pytest.mark.process]
 
 def start(module, *words):
     return subprocess.run(
-        [sys.executable, "-m", f"steadyhand_ros.{module}", "--ros-args", *words], env=child_environment(os.environ),
+        [sys.executable, "-m", f"steadyhand_ros.{module}", "--ros-args", *words],
+        env=children.environment(child_environment(os.environ)),
         capture_output=True, text=True, timeout=30,
     )
 

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from steadyhand.slot import current_slot
+from steadyhand_cli.injection import children
 from steadyhand_cli.session import Session
 from steadyhand_cli.watcher import GuardWatcher
 from steadyhand_ros.launch_runner import child_environment, command_of
@@ -28,7 +29,7 @@ class Graph:
     """Context manager: processes, session, watcher. `until` polls the supervisor while it waits."""
 
     def __init__(self, specs: list[ProcessSpec], folder: Path):
-        environment = child_environment(os.environ)
+        environment = children.environment(child_environment(os.environ))
         self.said: list[str] = []
         self.folder = folder
         self.slot = current_slot()

@@ -86,7 +86,7 @@ def test_stops_that_are_there_are_not_made_again_and_sources_take_turns():
 
 def test_other_rigs_are_told_of_as_load():
     assert stop_latency.load([{"source": "topic"}]).startswith("quiet;")
-    assert stop_latency.load([{"source": "topic"}, {"source": "topic", "rigs": 3}]).startswith("quiet but for up to 2 o")
+    assert stop_latency.load([{"source": "topic"}, {"source": "topic", "rigs": 3}]).startswith("quiet but for up to 2")
 
 
 @pytest.mark.parametrize("rigs", [0, -1, 42])
