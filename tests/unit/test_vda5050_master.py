@@ -5,7 +5,9 @@ from steadyhand.agv import DriveTo, TaskState, Velocity, Waypoint
 from steadyhand.errors import ConfigError
 from steadyhand.protocols import ArmingPhase
 from steadyhand.vda5050 import codec
+from steadyhand.vda5050.dialect import ActionState
 from steadyhand.vda5050.header import HeaderIds
+from steadyhand_firmware_bridge.vda5050.actions import InstantActions
 from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
 from steadyhand_firmware_bridge.vda5050.master import Master
 from tests.support.vda_vehicle import Vehicle
@@ -289,6 +291,29 @@ def test_the_number_of_an_old_node_releases_nothing_of_a_new_order(left):
     rig.vehicle.changes["nodeStates"] = [{"nodeId": f"n{i}", "sequenceId": 2 * i, "released": i < 2} for i in left]
     rig.run(2.0)
     assert len(rig.orders()) == 1 and rig.master.task_state is TaskState.UNDER_WAY
+
+
+def test_a_vehicle_that_claims_nodes_beyond_its_base_is_released_one_more_at_a_time():
+    rig = Rig()
+    rig.run(0.5)
+    rig.arm()
+    assert rig.master.go(DriveTo("t1", ROUTE), rig.now_s) == ""
+    left = [{"nodeId": "n4", "sequenceId": 8, "released": False}]
+    rig.vehicle.changes = {"lastNodeSequenceId": 6, "nodeStates": left, "orderUpdateId": 0}
+    assert rig.run(3.0, lambda: len(rig.orders()) == 2)
+    assert [n["nodeId"] for n in rig.orders()[1]["nodes"] if n["released"]] == ["n1", "n2"]
+
+
+def test_an_action_that_was_seen_has_longer_to_end():
+    actions = InstantActions("me", "2.1.0", acknowledge_s=1.0, end_s=5.0)
+    (action,) = actions.message(["startPause"], 0.0)["actions"]
+    assert actions.heard({action["actionId"]: ActionState("RUNNING")}) == [] and actions.expired(4.9) == []
+    (ended,) = actions.expired(5.1)
+    assert ended.text == "not ended" and actions.counts == {"lost": 1} and not actions.under_way("startPause")
+    for _ in range(100):
+        actions.message(["stateRequest"], 6.0)
+    assert len(actions.expired(8.0)) == 32 and actions.counts["lost"] == 101
+    assert actions.ours("me-7") and not actions.ours("met-7") and not actions.ours("me")
 
 
 @pytest.mark.parametrize("held", [False, True])
