@@ -6,6 +6,7 @@ from steadyhand_sim.ur_controller.dashboard_commands import CB3_ONLY, E_SERIES_O
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.realtime import ControllerServer, Ports
+from steadyhand_sim.ur_controller.rtde_fields import OUTPUTS
 
 LOOP = "def prog():\n  while True:\n    sync()\n  end\nend\n"
 POWERLESS = ("emergency_stop", "violation", "fault")
@@ -106,7 +107,7 @@ def test_safety_modes_without_a_number_of_old_are_shown_as_safeguard(stop):
     getattr(robot, stop)()
     assert dashboard.answer("safetymode") == "Safetymode: SAFEGUARD_STOP"
     assert dashboard.answer("safetystatus") == f"Safetystatus: {robot.safety_mode.name}"
-    assert robot.safety_mode.legacy == 5 < robot.safety_mode
+    assert OUTPUTS["safety_mode"][1](robot) == 5 and OUTPUTS["safety_status"][1](robot) == robot.safety_mode > 9
 
 
 def test_in_recovery_no_program_moves(robot, dashboard):
