@@ -2,6 +2,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -150,9 +151,42 @@ def test_a_state_that_is_refused_is_counted_once_however_often_it_is_asked_for()
     assert counters["link_states"] == 1
 
 
-def test_a_restarted_controller_is_no_hole():
+@pytest.mark.parametrize("begin_s", [3.0, 90_000.0])
+def test_a_restarted_controller_is_no_hole(begin_s):
     monitor = LinkMonitor(PERIOD_S)
-    for part in (arrivals(1, 5, 5.0, 0.0, 1e-4, begin_s=5000.0), arrivals(2, 5, 5010.0, 0.0, 1e-4, begin_s=3.0)):
+    for part in (arrivals(1, 5, 5.0, 0.0, 1e-4, 5000.0), arrivals(2, 5, 5010.0 - begin_s, 0.0, 1e-4, begin_s)):
         for stamp, at_s in zip(*part):
             monitor.update(stamp, at_s)
     assert monitor.finish()["clock_resets"] == 1 and monitor.finish()["link_missed"] == 0
+
+
+def test_states_that_are_held_up_are_a_gap_and_no_missed_cycle():
+    monitor = LinkMonitor(PERIOD_S)
+    for k in range(300):
+        held = {100: 4, 101: 3, 102: 2, 103: 1, 200: 3, 201: 2, 202: 1}.get(k, 0)  # 40 ms, later 32 ms
+        monitor.update(k * PERIOD_S, 50.0 + (k + held) * PERIOD_S)
+    counters = monitor.finish()
+    assert (counters["link_gaps"], counters["link_missed"], counters["link_states"]) == (2, 0, 300)
+    assert 39_900 < counters["link_gap_max_us"] < 40_100
+
+
+def good(clock, k):
+    assert clock.update(k * PERIOD_S, 50.0 + k * PERIOD_S)
+
+
+def test_a_map_begins_anew_only_with_enough_arrivals_that_are_in_step():
+    clock = ClockMap()
+    good(clock, 0)
+    few = [clock.update(10.0 + 0.6 * k, 50.1 + 0.6 * k) for k in range(5)]
+    assert few == [False] * 4 + [True]
+    wild = [clock.update(100.0 * (1 + k % 2) + PERIOD_S * k, 60.0 + PERIOD_S * k) for k in range(400)]
+    assert not any(wild) and clock.resets == 1
+
+
+def test_single_stamps_of_another_clock_do_not_add_up():
+    clock = ClockMap()
+    for k in range(500):
+        good(clock, k)
+        if k % 50 == 49:
+            assert not clock.update(k * PERIOD_S + 10.0, 50.0 + k * PERIOD_S + 0.001)
+    assert clock.resets == 0 and clock.refused == {"off_the_map": 10}
