@@ -37,6 +37,8 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 def guard_reaction(name: str) -> str:
     """What the guard does about one of its faults, and which modes it forbids while it holds."""
     rule = guard_state.RULES[name]
+    if not rule.forbids:
+        return "named as a cause; stops nothing and forbids nothing by itself"
     forbids = "all modes" if rule.forbids == ARMED else ", ".join(sorted(m.value for m in rule.forbids))
     return f"{faults.STOPS[rule.reaction.name]}. Forbids {forbids} while it holds"
 

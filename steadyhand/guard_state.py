@@ -63,6 +63,8 @@ RULES: Mapping[str, Rule] = {
     "interlock": Rule(Reaction.BRAKE),
     "agv_foreign": Rule(Reaction.BRAKE),
     "stop_requested": Rule(Reaction.BRAKE),
+    "script_error": Rule(Reaction.BRAKE, frozenset()),  # the name of a cause: what it ended has its own rule
+    "foreign_program": Rule(Reaction.BRAKE, frozenset()),  # while disarmed; an arming ends it
     "arming_failed": Rule(Reaction.WITHDRAW),
     "disarmed": Rule(Reaction.BRAKE),
     "shutdown": Rule(Reaction.BRAKE),

@@ -122,6 +122,14 @@ class PayloadRobot(Protocol):
 
 
 @runtime_checkable
+class TellsOfPrograms(Protocol):
+    """What a robot offers beside `Robot` whose controller says which program runs and why one ended."""
+
+    def program_troubles(self, ours_runs: bool) -> Mapping[str, str]:
+        """`script_error` and `foreign_program`, with what to do. `ours_runs`: a program is being started, runs or ends."""
+
+
+@runtime_checkable
 class Counting(Protocol):
     """What a robot offers beside `Robot` that counts more than the guard sees."""
 

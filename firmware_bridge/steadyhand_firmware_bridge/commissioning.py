@@ -1,8 +1,9 @@
 """Looks at a UR5 before it is used: each check says what it found and what to do. Nothing here moves the robot but
 `dry_run`, which its caller may only use on an operator's word.
 
-Read over dashboard (29999), RTDE (30004) and script port (30002). What a controller does not tell over its interfaces
-(safety checksum, speed and force limits, mounting) is declared by the operator from the pendant, and kept as declared.
+Read over dashboard (29999), RTDE (30004), primary port (30001: kinematics, joint limits and TCP as the controller has them
+configured) and script port (30002). What no interface of CB3 and e-Series tells (safety checksum, speed and force limits of
+the safety system, mounting) is said to be not readable, never assumed: an operator declares it from the pendant.
 Sources: Universal Robots, "Dashboard Server", "RTDE Guide"; URScript manual.
 """
 from __future__ import annotations
@@ -18,22 +19,29 @@ import numpy as np
 
 from steadyhand import kinematics, robot_status, ur5
 from steadyhand.errors import RobotError
+from steadyhand_firmware_bridge import commissioning_primary
 from steadyhand_firmware_bridge.dashboard import DashboardClient
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from steadyhand_firmware_bridge.ur5 import GRIPPER, SCRIPT_PORT, SETPOINT
+from steadyhand_firmware_bridge.ur5 import GRIPPER, PAYLOAD, SCRIPT_PORT, SETPOINT
 
 OK, NOTE, WRONG, UNKNOWN = "ok", "note", "wrong", "not checked"
 OLDEST = {3: (3, 14), 5: (5, 6)}  # what our program and the checks of local control need
 ROBOTIQ_PORT = 63352
 FIELDS = (
     "timestamp", "actual_q", "target_q", "actual_TCP_pose", "robot_mode", "safety_mode", "runtime_state",
-    "robot_status_bits", "payload", "target_speed_fraction",
+    "robot_status_bits", "payload", "payload_cog", "target_speed_fraction",
 )  # fmt: skip
 SLIDER = ("speed_slider_mask", "speed_slider_fraction")
 DRY_RUN, DRY_RUN_SPEED, DRY_RUN_RAD = "dry run at 10 %", 0.10, 0.05
 STOPPED, PLAYING = 1, 2  # runtime_state
 TCP_TOLERANCE_M = 0.002
-DECLARED = ("safety_checksum", "mounting", "joint_speed_limit", "force_limit")
+NOT_READABLE = "not readable over any interface: check on the pendant"
+DECLARED = {  # what no interface tells -> where the pendant shows it
+    "safety_checksum": "top right of the screen (e-Series), Installation, Safety (CB3)",
+    "mounting": "Installation, Mounting",
+    "joint_speed_limit": "Installation, Safety, Joint Limits",
+    "force_limit": "Installation, Safety, General Limits (Robot Limits)",
+}
 
 
 @dataclass(frozen=True)
@@ -95,12 +103,14 @@ def commission(host: str, declared: dict[str, str], timeout_s: float = 3.0) -> R
     e_series, answered = _dashboard(address, checks, timeout_s)
     if answered:
         _rtde(address, 500.0 if e_series else 125.0, checks, timeout_s)
+        _configuration(address, checks, timeout_s)
         _ports(address, checks, timeout_s)
-    for name in DECLARED:
+    for name, where in DECLARED.items():
         value = declared.get(name, "")
         what = name.replace("_", " ")
-        remedy = f"read it from the pendant (Installation, Safety) and give --{name.replace('_', '-')}"
-        checks.append(Check(what, NOTE, f"declared: {value}") if value else Check(what, UNKNOWN, "not given", remedy))
+        remedy = f"{where}: look there, and give --{name.replace('_', '-')} for the report"
+        found = f"{NOT_READABLE}; declared: {value}" if value else f"{NOT_READABLE}; not declared"
+        checks.append(Check(what, NOTE if value else UNKNOWN, found, "" if value else remedy))
     return Report(host, tuple(checks), declared, address)
 
 
@@ -214,12 +224,26 @@ def _pose(values: dict[str, Any], checks: list[Check]) -> None:
     text = f"({', '.join(f'{v * 1e3:.1f}' for v in offset)}) mm in the flange by our kinematics"
     remedy = f"set TCP (0, 0, {ur5.TOOL_LENGTH_M * 1e3:.0f}) mm at the pendant; if it is set, the arm is no UR5"
     checks.append(Check("TCP", OK, text) if apart <= TCP_TOLERANCE_M else Check("TCP", WRONG, text, remedy))
-    checks.append(Check("payload", NOTE, f"{float(values['payload']):.3f} kg", "must be the gripper's mass"))
+    cog = ", ".join(f"{float(c) * 1e3:.0f}" for c in values["payload_cog"])
+    checks.append(Check("payload", NOTE, f"{float(values['payload']):.3f} kg at ({cog}) mm in the flange",
+                        "must be the gripper's, with nothing in it"))  # fmt: skip
+
+
+def _configuration(host: str, checks: list[Check], timeout_s: float) -> None:
+    """Kinematics, joint limits and TCP that the controller has configured."""
+    verdicts = {True: OK, False: WRONG, None: NOTE}
+    try:
+        items = commissioning_primary.read(host, timeout_s)
+    except RobotError as error:
+        remedy = "check kinematics, joint limits and TCP on the pendant; is the port allowed (Settings, Security)?"
+        checks.append(Check("configuration", UNKNOWN, f"not readable: {error}", remedy))
+        return
+    checks += [Check(f.name, verdicts[f.good], f.found, f.remedy) for f in commissioning_primary.judge(items)]
 
 
 def _ports(host: str, checks: list[Check], timeout_s: float) -> None:
     """Inputs that somebody else has claimed (URCaps, PLCs, a guard that runs), and the ports we need."""
-    client = RtdeClient(RtdeConfig(host, ("timestamp",), {"setpoint": SETPOINT, "gripper": GRIPPER}))
+    client = RtdeClient(RtdeConfig(host, ("timestamp",), {"setpoint": SETPOINT, "gripper": GRIPPER, "payload": PAYLOAD}))
     try:
         client.connect(timeout_s)
         checks.append(Check("registers", OK, "the guard's inputs are free"))

@@ -20,6 +20,8 @@ from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command,
 from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
 from steadyhand_firmware_bridge.operator_acts import GRIPPER_ACT, OperatorDashboard
+from steadyhand_firmware_bridge.primary import PrimaryClient
+from steadyhand_firmware_bridge.programs import Programs
 from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
 from steadyhand_firmware_bridge.urscript import next_heartbeat
@@ -82,6 +84,8 @@ class Ur5Robot:
         self.dashboard = DashboardClient(config.host)
         self.watch = DashboardClient(config.host)  # of its own, so that no question delays a stop
         self.acts = OperatorDashboard(config.host)
+        self.primary = PrimaryClient(config.host)
+        self.programs = Programs()
         self._act_result: ActResult | None = None
         self._feedback: Feedback | None = None
         self._heartbeat = 0
@@ -118,6 +122,7 @@ class Ur5Robot:
             try:
                 widths = self.gripper.widths_m(now_s) if self.gripper is not None else None
                 self._feedback = _feedback(sample, widths)
+                self.programs.update(self._feedback, self._token, now_s)
             except (KeyError, ValueError, TypeError):
                 self.rtde.close("feedback of unexpected content")
         for reply in self.dashboard.poll(now_s):  # also when idle: it notices that the other end has closed
@@ -125,6 +130,10 @@ class Ur5Robot:
         if self._stop_until_s > now_s >= self._stop_retry_s:
             self._ask_stop(now_s)
         self._watch_control(now_s)
+        if self.rtde.running:
+            self.primary.poll(now_s)
+            self.programs.told(self.primary.events)
+            self.primary.events.clear()
         self._act_result = self.acts.poll(now_s) or self._act_result
         if self.gripper is not None:
             self.gripper.poll()
@@ -154,7 +163,7 @@ class Ur5Robot:
 
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload, self.gripper)
+        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload, self.gripper, self.primary)
         return [s for s in sockets if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
@@ -179,6 +188,7 @@ class Ur5Robot:
     def begin_arming(self, token: int, now_s: float) -> None:
         """Start our program; see `Robot.begin_arming`."""
         self._stop_until_s = 0.0
+        self.programs.begin_arming()
         self._token, self._deadline_s = token, now_s + self.config.arming_timeout_s
         self._end_upload()
         version = self.rtde.controller_version
@@ -240,6 +250,8 @@ class Ur5Robot:
         return self.config.render(self._token, **kept)
 
     def _advance_upload(self, feedback: Feedback) -> None:
+        if self.programs.error:
+            return self._fail(f"the controller does not run our program: {self.programs.error}")
         if self._upload is not None:
             failure = self._upload.advance()
             if failure:
@@ -312,6 +324,10 @@ class Ur5Robot:
             return self.gripper.command(width_m, self._now_s)
         return self.rtde.send("gripper", [GRIPPER_MASK, gripper_outputs(width_m)])
 
+    def program_troubles(self, ours_runs: bool) -> Mapping[str, str]:
+        """See `TellsOfPrograms`."""
+        return self.programs.troubles(ours_runs)
+
     def keep_payload(self, payload: Payload | None) -> None:
         """See `PayloadRobot`."""
         self._payload = payload
@@ -327,7 +343,7 @@ class Ur5Robot:
 
     def counters(self) -> Mapping[str, int]:
         """See `Counting`."""
-        return self.gripper.counters() if self.gripper is not None else {}
+        return dict(self.primary.counters) | (self.gripper.counters() if self.gripper is not None else {})
 
     def close(self) -> None:
         """Let go; writes nothing."""
@@ -337,6 +353,7 @@ class Ur5Robot:
         self.dashboard.close()
         self.watch.close()
         self.acts.close()
+        self.primary.close()
         self.rtde.close()
 
 

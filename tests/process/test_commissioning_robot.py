@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from steadyhand_firmware_bridge.commissioning import OK, WRONG, commission, dry_run
+from steadyhand_firmware_bridge.commissioning import OK, UNKNOWN, WRONG, commission, dry_run
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 from steadyhand_firmware_bridge.ur5 import GRIPPER, SCRIPT_PORT, SETPOINT
 from tests.support.emulated_controller import Controller, wait_for
@@ -22,6 +22,11 @@ def test_a_good_robot_is_ready_and_turns_its_wrist_on_the_operators_word(generat
     with Controller(*generation) as robot:
         report = commission(robot.host, {}, PATIENT_S)
         assert report.ok, report
+        found = {check.name: check for check in report.checks}
+        for name in ("kinematics", "joint limits", "joint speeds", "TCP"):
+            assert found[f"{name} configured"].verdict == OK, report
+        for name in ("safety checksum", "mounting", "joint speed limit", "force limit"):
+            assert found[name].verdict == UNKNOWN and "not readable over any interface" in found[name].found
         check = dry_run(robot.host, lambda: True)
         assert check.verdict == OK, check
         state = robot.pendant("state")

@@ -252,6 +252,8 @@ UNREACHED: dict[str, str] = {
     "peer": "two guards: tests/process/test_guard_stop_sources.py",
     "interlock": "of an arm and a vehicle: tests/unit/test_agv_guard.py",
     "agv_foreign": "of a vehicle, the cell is an arm's: tests/vehicle/test_agv_broker.py",
+    "script_error": "our program has none: tests/process/test_guard_programs.py",
+    "foreign_program": "while disarmed, no phase of the task: tests/process/test_guard_programs.py",
     "payload": "switched where it is configured: tests/unit/test_guard_payload.py",
     "gripper": "of a Robotiq, the cell's is on the outputs: tests/process/test_guard_robotiq.py",
     "robot_local": "e-Series only, the cell is a CB3: tests/process/test_guard_stop_sources.py",

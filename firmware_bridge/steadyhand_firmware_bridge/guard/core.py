@@ -16,7 +16,7 @@ from steadyhand.limits import UR5_LIMITS, Limits
 from steadyhand.link_monitor import LinkMonitor
 from steadyhand.payload import config_of
 from steadyhand.plan import Published
-from steadyhand.protocols import ALIVE, ArmingPhase, Command, Counting, Feedback, QueuedGripper, Robot
+from steadyhand.protocols import ALIVE, ArmingPhase, Command, Counting, Feedback, QueuedGripper, Robot, TellsOfPrograms
 from steadyhand.types import Reason
 from steadyhand.watchdog import RestDetector, SourceWatchdog
 from steadyhand_firmware_bridge.guard.acts import RobotActs
@@ -50,6 +50,7 @@ class Guard(GuardBase):
         self.robot, self.config, self.limits = robot, config, limits
         self._acts = RobotActs(robot)
         self._queued = robot if isinstance(robot, QueuedGripper) else None
+        self._programs = robot if isinstance(robot, TellsOfPrograms) else None
         self._counting = robot if isinstance(robot, Counting) else None
         self.payloads = Payloads(config_of(config.payload), robot)
         self.motion = Motion(robot.period_s, limits, config.tracking_lag_s)
@@ -148,12 +149,25 @@ class Guard(GuardBase):
                 wrong["program_lost"] = f"our program ended, its state {feedback.program_state}"
             elif payload := self.payloads.wrong(feedback):
                 wrong["payload"] = payload
+        wrong |= self._told_of_programs(wrong)
         outside = (feedback.q_rad < self.limits.q_min_rad) | (feedback.q_rad > self.limits.q_max_rad)
         if outside.any():
             joint = int(np.argmax(outside))
             name, value = self.robot.joint_names[joint], feedback.q_rad[joint]
             wrong["margin"] = f"{name} at {value:.3f} rad, beyond its limit: jog it back in mode recover"
         return wrong | self._watched(now_s)
+
+    def _told_of_programs(self, wrong: dict[str, str]) -> dict[str, str]:
+        """What the controller says of programs; a script error is the reason why ours was lost."""
+        if self._programs is None:
+            return {}
+        state = self.state
+        told = dict(
+            self._programs.program_troubles(state.armed or state.arming is not None or state.stopping is not None)
+        )
+        if "program_lost" in wrong and "script_error" in told:
+            told["program_lost"] = f"{wrong['program_lost']}: {told['script_error']}"
+        return told
 
     def _watched(self, now_s: float) -> dict[str, str]:
         """Silence of AUTO's inputs, of operators in control and of the other guards."""

@@ -88,6 +88,8 @@ class URController(PendantMixin):
         self._history: deque[list[float]] = deque(maxlen=64)
         self._forces: deque[np.ndarray] = deque(maxlen=64)
         self._protective_s = -math.inf
+        # "started", "stopped" with the program's name, "error" with line and reason
+        self.on_program_event: Callable[[str, int, str], None] = lambda kind, line, text: None
         self.builtins = Builtins(self)
         self._tool = Tool(self.target, self.measured, self.tcp)
 
@@ -149,6 +151,7 @@ class URController(PendantMixin):
             if self.program.error is not None:
                 self.counters["program_errors"] += 1
                 self.log(f"program {self.program_name}: {self.program.error}")
+                self.on_program_event("error", self.program.error.line, self.program.error.reason)
             self._end_program()
 
     def _move(self, dt_s: float) -> None:
@@ -307,6 +310,7 @@ class URController(PendantMixin):
                 )
             except SteadyhandError as error:
                 reason = str(error)
+                self.on_program_event("error", getattr(error, "line", 0), getattr(error, "reason", reason))
         if reason:
             self.counters["programs_refused"] += 1
             self.log(f"program refused: {reason}")
@@ -317,6 +321,7 @@ class URController(PendantMixin):
         self.runtime_state = RuntimeState.PLAYING
         self._watchdogs.clear()
         self.counters["programs"] += 1
+        self.on_program_event("started", 0, self.program_name)
         return True
 
     def run_secondary(self, source: str) -> bool:
@@ -346,6 +351,7 @@ class URController(PendantMixin):
 
     def _end_program(self) -> None:
         """The program is over: brake if moving."""
+        self.on_program_event("stopped", 0, self.program_name)
         self.program, self.freedrive = None, False
         self._interrupted = None
         self._watchdogs.clear()

@@ -16,7 +16,8 @@ from steadyhand_sim.ur_controller import dashboard_server, rtde_server, script_s
 from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.ur_controller.dashboard_commands import Dashboard
 from steadyhand_sim.ur_controller.modes import RobotMode
-from steadyhand_sim.ur_controller.net import Net
+from steadyhand_sim.ur_controller.net import Connection, Net
+from steadyhand_sim.ur_controller.primary import Announcer
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class ControllerServer:
                 host, ports.dashboard, lambda c: dashboard_server.DashboardSession(dashboard, c)
             )
             self.script_ports = tuple(
-                self.net.listen(host, port, lambda c: script_server.ScriptSession(controller, c))
-                for port in ports.script
+                self.net.listen(host, port, self._script_session) for port in ports.script
             )
+            # the primary port comes first, then the secondary: both tell, a third (real-time) does not here
+            self.announcer = Announcer(controller, lambda: self.net.connections, self.script_ports[:2])
             if self.robotiq is not None:
                 self.robotiq_port = self.net.listen(
                     host, ports.robotiq, lambda c: robotiq_server.RobotiqSession(self.robotiq, c)
@@ -63,6 +65,10 @@ class ControllerServer:
         except BaseException:
             self.net.close()
             raise
+
+    def _script_session(self, connection: Connection) -> script_server.ScriptSession:
+        self.announcer.welcome(connection)
+        return script_server.ScriptSession(self.controller, connection)
 
     def cycle(self) -> None:
         """One control cycle and its state packages."""
@@ -72,6 +78,7 @@ class ControllerServer:
     def step(self) -> None:
         """The controller and what hangs on its wrist."""
         self.controller.step()
+        self.announcer.cycle()
         if self.robotiq is not None:
             self.robotiq.step(self.controller.config.steptime_s)
 

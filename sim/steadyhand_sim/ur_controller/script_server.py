@@ -1,8 +1,8 @@
 """Script ports (30001 primary, 30002 secondary, 30003 real-time): a text sent here is run as a program.
 
 Source: Universal Robots, "Remote Control Via TCP/IP": URScript commands and programs end with a new line; a program
-runs when its `end` has arrived; `sec` programs run beside the main one. The state packages that the real ports send
-are not emulated: `docs/emulated_controller.md`.
+runs when its `end` has arrived; `sec` programs run beside the main one. What the ports say by themselves is in `primary`;
+the real-time port's packages are not emulated.
 """
 from __future__ import annotations
 
