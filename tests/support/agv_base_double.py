@@ -2,8 +2,8 @@
 
 Written from the documentation of diff_drive_controller (cmd_vel as Twist or TwistStamped, a time-out, odometry) and of
 Nav2's NavigateToPose. With `--nav2` the base's input is a twist_mux's: the guard's cmd_vel comes before Nav2's, for
-half a second. It proves how our side behaves; it proves nothing about a real base or a real Nav2. Acts of people and faults
-come in as lines on standard input, each answered by one JSON line (`BaseDouble`).
+half a second. It proves how our side behaves; it proves nothing about a real base or a real Nav2. Acts of people and
+faults come in as lines on standard input, each answered by one JSON line (`BaseDouble`).
 """
 import argparse
 import json
@@ -55,7 +55,6 @@ class Base:
         self.ignore_cancel = False
         rclpy.init(args=[])
         self.node = rclpy.create_node("base_double")
-        self.strangers = []
         self.odometry = Odometry
         self.odom = self.node.create_publisher(Odometry, arguments.odom, 10)
         stamped = arguments.type == "TwistStamped"
@@ -124,23 +123,17 @@ class Base:
             self.navigate()
         if not self.quiet:
             self.publish()
-        for stranger in self.strangers:
-            stranger()
 
     def publish(self):
         m, w = self.odometry(), self.wheels
         now_s = time.time() + self.shift_s
         m.header.stamp.sec, m.header.stamp.nanosec = int(now_s), int(now_s % 1 * 1e9)
-        m.header.frame_id = "map" if self.fault == "frame" else "odom"
+        m.header.frame_id = "odom"
         m.child_frame_id = "base_footprint" if self.fault == "child_frame" else "base_link"
         m.pose.pose.position.x = math.nan if self.fault == "nan" else w.x_m + self.shift_m
         m.pose.pose.position.y = w.y_m
         m.pose.pose.orientation.z, m.pose.pose.orientation.w = math.sin(w.yaw / 2), math.cos(w.yaw / 2)
-        if self.fault == "orientation":
-            m.pose.pose.orientation.w = m.pose.pose.orientation.z = 0.0
         m.twist.twist.linear.x, m.twist.twist.angular.z = w.v, w.omega
-        if self.fault == "nan_twist":
-            m.twist.twist.angular.z = math.nan
         self.odom.publish(m)
 
     # --- people and faults ---
@@ -155,10 +148,8 @@ class Base:
             self.shift_s += float(rest[0])
         elif word == "jump":
             self.shift_m += float(rest[0])
-        elif word == "joystick":  # a node of somebody that publishes to cmd_vel
-            self.joystick(*map(float, rest))
-        elif word == "second_odom":
-            self.other(self.odometry, self.arguments.odom)
+        elif word == "joystick":
+            self.joystick()
         elif word == "ignore_cancel":
             self.ignore_cancel = rest == ["on"]
         elif word == "forget":
@@ -171,23 +162,24 @@ class Base:
             "largest_drop": self.largest_drop, "goal": self.goal is not None,
         }  # fmt: skip
 
-    def other(self, kind, topic):
+    def joystick(self):
+        """A node of somebody that publishes to cmd_vel."""
         import rclpy
 
         node = rclpy.create_node("somebody")
         self.executor.add_node(node)
-        return node.create_publisher(kind, topic, 10)
+        node.create_publisher(self.kinds[self.arguments.type], self.arguments.cmd_vel, 10)
 
-    def joystick(self, v=0.0):
-        kind = self.kinds[self.arguments.type]
-        publisher, message = self.other(kind, self.arguments.cmd_vel), kind()
-        (message.twist if self.arguments.type == "TwistStamped" else message).linear.x = v
-        if v:
-            self.strangers.append(lambda: publisher.publish(message))
-
-    def run(self):
+    def close(self):
+        """Leave the graph at once."""
         import rclpy
 
+        self.executor.remove_node(self.node)
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.shutdown()
+
+    def run(self):
         os.set_blocking(0, False)
         selector = selectors.DefaultSelector()
         selector.register(0, selectors.EVENT_READ)
@@ -199,7 +191,7 @@ class Base:
             if selector.select(0):
                 read = os.read(0, 4096).decode()
                 if not read or read == "quit\n":
-                    return rclpy.shutdown()
+                    return self.close()
                 text += read
                 while "\n" in text:
                     line, text = text.split("\n", 1)
