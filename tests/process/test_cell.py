@@ -1,4 +1,5 @@
-"""Arm and vehicle in one simulated world, as launch/cell.launch.xml runs them: docking, loading, leaving, stopping."""
+"""Arm and vehicle in one simulated world, as launch/cell.launch.xml runs them: all of it comes up; docking, loading,
+leaving, stopping (without the ROS nodes)."""
 import os
 import signal
 
@@ -7,13 +8,42 @@ import pytest
 
 from steadyhand import cell
 from steadyhand.errors import RobotError
+from steadyhand.slot import current_slot
+from steadyhand_cli import broker
+from steadyhand_cli.launch import launch_path
+from steadyhand_cli.operate import read_state
 from steadyhand_firmware_bridge import operator
+from steadyhand_ros.launch_runner import read_launch
 from steadyhand_sim import scene
 from tests.support.cell_rig import CellRig
+from tests.support.graph import Graph
 from tests.support.loading import BEHIND, LOW, OVER, pick
 
-pytestmark = [pytest.mark.sim, pytest.mark.broker, pytest.mark.process]
+pytestmark = [
+    pytest.mark.ros, pytest.mark.sim, pytest.mark.broker, pytest.mark.process,
+    pytest.mark.skipif(broker.find() is None, reason="no mosquitto here: make setup fetches it where apt-get is"),
+]  # fmt: skip
 DOCK, EXIT = [-0.66, 0.0, np.pi / 2], [-0.66, 1.6, np.pi / 2]
+
+
+def test_the_whole_cell_comes_up_in_its_namespace_and_knows_its_vehicle(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEADYHAND_NAMESPACE", "arm")
+    at = f"{current_slot().robot_host}:{broker.PORT}"
+    with Graph(read_launch(launch_path("cell"), {"cubes": "1", "triton": "false", "broker": at}), tmp_path) as graph:
+        graph.until(graph.session.ready.is_set, 60, "the arm's nodes active")
+        names = {name for name, _ in graph.session.node.get_topic_names_and_types()}
+        assert "/arm/camera/image_raw" in names and "/arm/state_estimate" in names
+        assert not {"/camera/image_raw", "/safety_state", "/joint_chunk"} & names
+        vehicle = current_slot().socket_dir / "agv"
+
+        def known():
+            seen = read_state(folder=vehicle)
+            return "peer" not in str([*seen.causes, *read_state().causes]) and seen.operating_mode == "AUTOMATIC"
+
+        graph.until(known, 30, "two guards that hear each other, and a vehicle that is heard")
+        goal = graph.session.send_goal("make_coffee", timeout_s=30)
+        graph.until(goal.done.is_set, 30, "the agent's answer")
+        assert goal.result is not None
 
 
 @pytest.fixture
