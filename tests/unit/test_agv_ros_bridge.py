@@ -7,6 +7,7 @@ import pytest
 
 from steadyhand.agv import DriveTo, TaskState, Velocity, Waypoint
 from steadyhand.guard_protocol import Arm, Drive, Heartbeat, Pause, Reply, Stop, Twist, Verdict
+from steadyhand_firmware_bridge.agv_ros.link_core import GoalState, Navigation, SendGoal
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from tests.support.agv_ros_rig import World, config
@@ -292,9 +293,30 @@ def test_a_goal_that_nav2_gives_up_fails_the_task_with_its_words():
     rig = Rig(drive="nav2").moving()
     nav = rig.world.nav
     nav.goal = None
-    nav.state = dataclasses.replace(nav.state, state=type(nav.state.state).FAILED, detail="no valid path", busy=False)
+    nav.state = dataclasses.replace(nav.state, state=GoalState.FAILED, detail="no valid path", busy=False)
     rig.run(0.2)
     assert rig.state.task_state == "failed" and rig.state.task_detail == "no valid path"
+
+
+def test_a_goal_that_nav2_does_not_answer_is_a_stop_for_it_may_still_be_driven():
+    rig = armed_nav()
+    nav = rig.world.nav
+    take, cancelled = nav.act, []
+
+    def deaf(act):
+        if isinstance(act, SendGoal):
+            nav.state = Navigation(act.goal.seq, GoalState.SENT, "", True)
+        else:
+            cancelled.append(act)
+
+    nav.act = deaf
+    rig.drive()
+    assert rig.run(5.0, until=lambda: not rig.guard.state.armed)
+    assert "robot_mode:nav2: Nav2 did not answer the goal" in str(rig.state.causes)
+    assert rig.run(1.0, until=lambda: len(cancelled) > 1) and not rig.state.at_rest
+    nav.act, nav.state = take, Navigation()
+    rig.run(1.0)
+    assert rig.arm().ok
 
 
 def test_publishers_that_are_allowed_are_no_strangers():

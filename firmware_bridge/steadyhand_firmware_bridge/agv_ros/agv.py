@@ -130,6 +130,8 @@ class RosAgv:
             return {"robot_unreachable": "the link process has not told what it sees of the ROS graph"}
         wrong = graph.troubles(self.config, self._graph)
         wrong |= self._odometry_troubles(now_s)
+        if self.task.unanswered:  # it may still be taken, and driven: a stop cancels it then
+            wrong["robot_mode:nav2"] = self.task.unanswered
         if self._phase is ArmingPhase.READY and self._status.token != self._token:
             wrong["link_lost"] = f"the link process ended the arming: {self._status.ended or 'it was started anew'}"
         return wrong

@@ -79,7 +79,7 @@ class LinkProcess:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._ended(f"{error.strerror}")
+            self._why = f"{error.strerror}"
             return False
         return True
 
@@ -92,10 +92,10 @@ class LinkProcess:
             except BlockingIOError:
                 break
             except OSError as error:
-                self._ended(f"{error.strerror}")
+                self._why = f"{error.strerror}"
                 break
             if not packet:
-                self._ended("it ended")
+                self._why = "it ended"
                 break
             try:
                 found.append(wire.decode(packet))
@@ -103,13 +103,10 @@ class LinkProcess:
                 self.malformed += 1
         return found
 
-    def _ended(self, how: str) -> None:
-        code = self.process.poll()
-        self._why = f"{how}, exit code {code}" if code is not None else how
-
     def dead(self) -> str:
         """Why it has ended."""
-        return self._why
+        code = self.process.poll()
+        return f"{self._why}, exit code {code}" if self._why and code is not None else self._why
 
     def readable(self) -> Sequence[Any]:
         """Its socket."""

@@ -18,6 +18,7 @@ class NavTask:
     def __init__(self) -> None:
         self.task_id, self.state, self.detail = "", TaskState.NONE, ""
         self.paused = False
+        self.unanswered = ""  # why nobody knows whether Nav2 will drive
         self._points: tuple[Waypoint, ...] = ()
         self._next = 0  # index of the way-point that is driven to
         self._seq = 0  # of the goal under way; 0: to be sent
@@ -58,18 +59,22 @@ class NavTask:
             return
         if status.goal_seq != self._seq:
             if now_s - self._sent_s > UNANSWERED_S:
-                self._fail(f"goal {self._points[self._next].name!r} did not reach Nav2")
+                self._unknown(f"goal {self._points[self._next].name!r} did not reach Nav2")
             return
         if status.goal_state == GoalState.UNDER_WAY.value:
             self.state = TaskState.UNDER_WAY
         elif status.goal_state == GoalState.SENT.value and now_s - self._sent_s > UNANSWERED_S:
-            self._fail("Nav2 did not answer the goal: is bt_navigator active?")
+            self._unknown("Nav2 did not answer the goal: is bt_navigator active?")
         elif status.goal_state == GoalState.FAILED.value:
             self._fail(status.goal_detail)
         elif status.goal_state == GoalState.ARRIVED.value:
             self._next, self._seq = self._next + 1, 0
             if self._next == len(self._points):
                 self.state = TaskState.ARRIVED
+
+    def _unknown(self, detail: str) -> None:
+        self.unanswered = detail
+        self._fail(detail)
 
     def _fail(self, detail: str) -> None:
         self.state, self.detail = TaskState.FAILED, detail
@@ -81,7 +86,7 @@ class NavTask:
 
     def stop(self) -> None:
         """Given up."""
-        self.paused = False
+        self.paused, self.unanswered = False, ""
         if self.state in UNDER_WAY:
             self.state = TaskState.STOPPED
 

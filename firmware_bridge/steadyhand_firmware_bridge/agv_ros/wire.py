@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steadyhand import guard_protocol
+from steadyhand.errors import ProtocolError
 
 # --- from the guard's side -------------------------------------------------------------------------------------------
 
@@ -118,4 +119,7 @@ encode = guard_protocol.encode
 
 def decode(packet: bytes) -> Any:
     """See `guard_protocol.decode`."""
-    return guard_protocol.decode(packet, MESSAGES)
+    message = guard_protocol.decode(packet, MESSAGES)
+    if isinstance(message, Graph) and any(len(pair) != 2 for pair in (*message.takers, *message.odom)):
+        raise ProtocolError("graph: takers and odom are pairs of node and type")
+    return message
