@@ -124,8 +124,8 @@ class InvariantMonitor:
             blind = _says(state, BLIND)
             limit_s = BLIND_LIMIT_S if blind else STOP_LIMIT_S
             said_unknown = blind and state.mode == "REST_UNKNOWN"
-            if _speed(state) <= REST_QD_RAD_S and state.at_rest:
-                self._rest_q = q
+            if _speed(state) <= REST_QD_RAD_S and state.at_rest and state.stamp_s > self._onset_until_s:
+                self._rest_q = q  # not at once: an arm all but at rest has a last set-point under way
             elif state.stamp_s - self._stopped_at_s > limit_s and not said_unknown:
                 self._report("I1", state, f"not at rest {limit_s} s after the stop")
                 self._stopped_at_s = state.stamp_s
