@@ -145,8 +145,10 @@ class Cells:
         if seen:
             if injection.blind:
                 since_s = graph.until(lambda: self._back_s(act_s), 10.0, "a sign of the controller")
-            graph.until(lambda: _number(onset.rest_s(graph.observer.trace(since_s), since_s)), 5.0, "rest at the port")
-            times = self._times(act_s, since_s, seen)
+            # the end of a motion before the stop is not its rest
+            stop_s = max(since_s, max((s.last_stop["received_s"] for s in seen if s.last_stop), default=since_s))
+            graph.until(lambda: _number(onset.rest_s(graph.observer.trace(since_s), stop_s)), 5.0, "rest at the port")
+            times = self._times(act_s, since_s, stop_s, seen)
             moved = self._moved_meanwhile()
         result = self._end_goal(goal, injection)
         if seen:
@@ -166,7 +168,7 @@ class Cells:
             violations=tuple(f"{v.invariant}: {v.detail} ({v.stamp_s - act_s:+.2f} s)" for v in broke), **times,
         )
 
-    def _times(self, act_s: float, since_s: float, seen: list[State]) -> dict[str, float]:
+    def _times(self, act_s: float, since_s: float, stop_s: float, seen: list[State]) -> dict[str, float]:
         """When the guard noticed, by its own stamp; at the port: set-points braked, the arm decelerated, it stood."""
         rows = self.graph.observer.rows(since_s)
         port, setpoints = observer.trace(rows), observer.setpoint_trace(rows, ur5.SERVO_PERIOD_CB3_S)
@@ -174,7 +176,7 @@ class Cells:
             "detect_s": max((s.last_stop["received_s"] for s in seen if s.last_stop), default=math.nan) - act_s,
             "brake_s": onset.setpoints_end_s(setpoints, since_s) - since_s,
             "decelerate_s": onset.descent_s(port, since_s) - since_s,
-            "rest_s": onset.rest_s(port, since_s) - since_s,
+            "rest_s": onset.rest_s(port, stop_s) - since_s,
         }
 
     def _check(self, act_s: float, seen: list[State], injection: Injection) -> None:
