@@ -57,4 +57,22 @@ ROWS = (
     BadInput("malformed, foreign, expired, unauthorised", "refused by name, counted; a million of them move nothing", (
         "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves",
         "tests/property/test_hostile_inputs.py::test_nothing_crashes_and_nothing_moves_through_the_shell")),
+    BadInput("answers of a Robotiq that are late, truncated, oversized, foreign or no numbers",
+             "named, counted, a new connection; the guard's cycle never waits; AUTO stops after 500 ms", (
+                 "tests/unit/test_robotiq.py::test_a_session_gives_up_by_name_and_counts_it",
+                 "tests/unit/test_robotiq.py::test_no_bytes_crash_the_parsers",
+                 "tests/process/test_guard_robotiq.py::test_a_frozen_worker_is_named_and_the_queue_is_bounded")),
+    BadInput("payload that is out of range, under way, or without a grasp",
+             "refused by name by the guard, and once more by the program on the controller; nothing is changed", (
+                 "tests/unit/test_guard_payload.py::test_each_refused_request_is_named_and_changes_nothing",
+                 "tests/unit/test_controller_program.py::test_a_payload_out_of_range_or_under_way_is_refused",
+                 "tests/process/test_guard_payload.py::test_a_request_without_a_grasp_is_refused_and_with_one_answered")),
+    BadInput("play pressed on the pendant, somebody's program, one that does not compile",
+             "named with its name, or its line and the controller's words; armed, ours is lost and the arm stops", (
+                 "tests/process/test_guard_programs.py::test_a_program_played_at_the_pendant_while_disarmed_is_named",
+                 "tests/process/test_guard_programs.py::test_a_foreign_program_that_takes_the_place_of_ours_is_the_cause",
+                 "tests/process/test_guard_programs.py::test_a_program_that_the_controller_refuses_is_named_with_its_line")),
+    BadInput("nonsense from the controller's primary port", "costs that connection, counted; nothing depends on it", (
+        "tests/unit/test_primary.py::test_no_body_crashes_the_parsers",
+        "tests/unit/test_primary.py::test_a_hostile_peer_costs_the_connection_and_is_counted")),
 )

@@ -83,7 +83,9 @@ def _status(args: argparse.Namespace) -> int:
             print(f"  cause: {cause}")
         return 0
     gripper = f"gripper {state.gripper_width_m * 1e3:.1f} mm"
-    print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, {gripper}")
+    told_g = state.counters.get("payload_told_g", -1)
+    payload = f", payload {told_g * 1e-3:.3f} kg" if told_g >= 0 else ""
+    print(f"robot mode {state.robot_mode}, safety mode {state.safety_mode}, {gripper}{payload}")
     if "clock_drift_ppb" in state.counters:
         print(link_line(state.counters))
     for cause in state.causes:
