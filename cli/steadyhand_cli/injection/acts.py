@@ -22,6 +22,7 @@ from steadyhand_cli.injection.table import Act, AtRobot, Cable, Flood, Freeze, L
 from steadyhand_firmware_bridge import operator
 
 SHORT_S = 0.04  # a freeze shorter than this is not left to the caller's turns
+FROZEN_LINK_S = 1.0
 MOVED_M = 0.045
 AWAY_M = (-0.6, -0.6)
 
@@ -110,6 +111,9 @@ def perform(graph: RunningGraph, act: Act, operators: Operators) -> Iterator[flo
             yield from _at_robot(graph, act)
         case Operator(how):
             yield from _once(lambda: operators.act(graph, how))
+            if how == "link_frozen":  # while it is silent nobody can arm
+                yield from _for(FROZEN_LINK_S)
+                operators.link.send_signal(signal.SIGCONT)
         case Flood():
             yield from _once(operators.flood)
             yield from _for(act.seconds)
