@@ -1,9 +1,9 @@
 """Looks at a UR5 before it is used: each check says what it found and what to do. Nothing here moves the robot but
 `dry_run`, which its caller may only use on an operator's word.
 
-Read over dashboard (29999), RTDE (30004), primary port (30001: kinematics, joint limits and TCP as the controller has them
-configured) and script port (30002). What no interface of CB3 and e-Series tells (safety checksum, speed and force limits of
-the safety system, mounting) is said to be not readable, never assumed: an operator declares it from the pendant.
+Read over dashboard (29999), RTDE (30004), primary port (30001: kinematics, joint limits and TCP as configured) and script
+port (30002). What no interface of CB3 and e-Series tells (safety checksum, speed and force limits of the safety system,
+mounting) is said to be not readable, never assumed: an operator declares it from the pendant.
 Sources: Universal Robots, "Dashboard Server", "RTDE Guide"; URScript manual.
 """
 from __future__ import annotations
@@ -243,7 +243,8 @@ def _configuration(host: str, checks: list[Check], timeout_s: float) -> None:
 
 def _ports(host: str, checks: list[Check], timeout_s: float) -> None:
     """Inputs that somebody else has claimed (URCaps, PLCs, a guard that runs), and the ports we need."""
-    client = RtdeClient(RtdeConfig(host, ("timestamp",), {"setpoint": SETPOINT, "gripper": GRIPPER, "payload": PAYLOAD}))
+    inputs = {"setpoint": SETPOINT, "gripper": GRIPPER, "payload": PAYLOAD}
+    client = RtdeClient(RtdeConfig(host, ("timestamp",), inputs))
     try:
         client.connect(timeout_s)
         checks.append(Check("registers", OK, "the guard's inputs are free"))

@@ -80,7 +80,8 @@ def _configured(c: Configured) -> list[Finding]:
     slow = ", ".join(n for n, v in zip(ur5.JOINT_NAMES, speeds) if v < ur5.QD_MAX_RAD_S[0] - ANGLE_TOLERANCE_RAD)
     remedy = f"below the guard's {np.degrees(ur5.QD_MAX_RAD_S[0]):.0f} deg/s for {slow}" if slow else ""
     shown = ", ".join(f"{np.degrees(v):.0f}" for v in speeds)
-    found.append(Finding("joint speeds configured", None if slow else True, f"{shown} deg/s, of motion, not of safety", remedy))
+    shown += " deg/s, of motion, not of safety"
+    found.append(Finding("joint speeds configured", None if slow else True, shown, remedy))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The controller's primary port (30001), read only: why a program was refused or died, who started one, what is configured.
+"""The controller's primary port (30001), read only: why a program was refused or died, which one runs, what is configured.
 
 Packages come ten times a second, messages when they happen; nothing is ever sent. The parsers are pure; `PrimaryClient`
 never waits. What cannot be read costs the connection, counted; nobody's motion depends on it. Source: Universal Robots,

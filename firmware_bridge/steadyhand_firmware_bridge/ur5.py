@@ -178,7 +178,9 @@ class Ur5Robot:
         if gripper:
             wrong["gripper"] = gripper
         if self.rtde.running:
-            return wrong | ({"robot_local": "the pendant is in local control: switch it to remote"} if self._local else {})
+            if self._local:
+                wrong["robot_local"] = "the pendant is in local control: switch it to remote"
+            return wrong
         why = self.rtde.reason or f"connecting ({self.rtde.phase.value})"
         at = f"{self.config.host}:{self.rtde.config.port}"
         return wrong | {"robot_unreachable": f"RTDE {at}: {why}; check robot_ip and cable"}

@@ -33,6 +33,7 @@ def test_a_program_played_at_the_pendant_while_disarmed_is_named(rig):
         pendant.recv(200)
         rig.controller.pendant("press_play")
         assert named(rig, "foreign_program: program 'wave' runs").mode == "STOPPED"
+        rig.until(lambda s: not s.at_rest, 15.0)
         reply = operator.rearm("auto", folder=rig.folder)  # it swings a joint: no rest, so no arming
         assert not reply.ok and any("rest not measured" in c for c in reply.causes), reply
         rig.controller.pendant("stop_program")

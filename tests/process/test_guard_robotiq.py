@@ -12,7 +12,9 @@ from tests.support.emulated_controller import wait_for
 from tests.support.guard_rig import PATIENT, Rig
 
 pytestmark = pytest.mark.process
-CONFIG = PATIENT | {"feedback_timeout_s": 1.0, "gripper": "robotiq", "robotiq": {"command_age_s": 1.0, "state_timeout_s": 2.0}}
+CONFIG = PATIENT | {
+    "feedback_timeout_s": 1.0, "gripper": "robotiq", "robotiq": {"command_age_s": 1.0, "state_timeout_s": 2.0},
+}  # fmt: skip
 
 
 @pytest.fixture

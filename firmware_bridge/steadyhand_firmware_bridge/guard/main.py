@@ -110,7 +110,10 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
         from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
 
         gripper = RobotiqGripper(robotiq_config.of(config.robotiq), host)
-    return Ur5Robot(Ur5Config(host, program, args.hz, arming_timeout_s=config.arming_timeout_s, payload=bool(config.payload)), gripper)
+    ur5 = Ur5Config(
+        host, program, args.hz, arming_timeout_s=config.arming_timeout_s, payload=bool(config.payload)
+    )
+    return Ur5Robot(ur5, gripper)
 
 
 def _address(host: str) -> str:

@@ -19,7 +19,7 @@ Ended = Callable[[bool, str], None]
 
 
 class Payloads:
-    """One order at a time. `config` None: everything is left to the pendant. Raises ConfigError for a robot that cannot."""
+    """One order at a time. `config` None: all is left to the pendant. Raises ConfigError for a robot that cannot."""
 
     def __init__(self, config: PayloadConfig | None, robot: Any):
         self.config = config
@@ -123,7 +123,8 @@ class Payloads:
         elif not armed:
             why = "stopped meanwhile"
         elif now_s > deadline_s:
-            fault = why = f"not confirmed within {ORDER_TIMEOUT_S:g} s: wanted {wanted}, shown {feedback.payload_kg:.3f} kg"
+            shown = f"{feedback.payload_kg:.3f} kg"
+            fault = why = f"not confirmed within {ORDER_TIMEOUT_S:g} s: wanted {wanted}, shown {shown}"
         else:
             return ""
         self._order = None

@@ -43,7 +43,8 @@ class RobotiqConfig:
             raise ConfigError(f"robotiq.{counts}: POS grows as the fingers close; give counts at least 50 apart")
         for name in ("speed_range_m_s", "force_range_n"):
             value = getattr(self, name)
-            if not (isinstance(value, tuple) and len(value) == 2 and all(map(_number, value)) and 0 < value[0] < value[1]):
+            pair = isinstance(value, tuple) and len(value) == 2 and all(map(_number, value))
+            if not (pair and 0 < value[0] < value[1]):
                 raise ConfigError(f"robotiq.{name}={value!r}: give two rising numbers above 0")
         for name, (low, high) in self._ranges().items():
             value = getattr(self, name)

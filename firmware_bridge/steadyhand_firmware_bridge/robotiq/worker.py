@@ -1,4 +1,4 @@
-"""The worker's loop: commands in, the gripper's state out, over one socket pair. Ends when the guard's end is closed."""
+"""The worker's loop: commands in, the gripper's state out, over one socket pair. Ends when the guard has gone."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ BACK_OFF_MAX_S = 2.0
 
 
 class Worker:
-    """`pair` is a SEQPACKET socket to the guard. Packets of it: {"width_m", "stamp_s"}, {"activate": true}, {"drop": true}."""
+    """`pair` is a SEQPACKET socket to the guard; its packets: {"width_m", "stamp_s"}, {"activate": true}, {"drop": true}."""
 
     def __init__(self, config: RobotiqConfig, pair: socket.socket, restarts: int = 0):
         self._config, self._pair = config, pair
@@ -143,7 +143,8 @@ class Worker:
         if self._act_seen and self._values["STA"] == ACTIVE:
             self._act = "done"
         elif time.monotonic() > self._act_until_s:
-            self._act = f"not done within {ACTIVATION_LIMIT_S:g} s: STA {self._values['STA']}, FLT {self._values['FLT']}"
+            said = f"STA {self._values['STA']}, FLT {self._values['FLT']}"
+            self._act = f"not done within {ACTIVATION_LIMIT_S:g} s: {said}"
 
     def _report(self) -> None:
         values = {name.lower(): value for name, value in self._values.items()}

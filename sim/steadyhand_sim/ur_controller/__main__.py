@@ -100,7 +100,8 @@ class Pendant:
                 return {"result": None}
         except ValueError as error:
             return {"error": f"{name}: {error}"}
-        return {"error": f"give state, touch FX FY FZ, digital_input N 0|1, object WIDTH, gripper_fault FLT or one of {', '.join(PENDANT)}"}
+        others = "state, touch FX FY FZ, digital_input N 0|1, object WIDTH, gripper_fault FLT"
+        return {"error": f"give {others} or one of {', '.join(PENDANT)}"}
 
 
 def _plant(text: str) -> KinematicPlant:
