@@ -508,6 +508,14 @@ def test_a_link_that_takes_nothing_is_lost():
     assert stop_cause(rig).startswith("link_lost")
 
 
+def test_a_package_now_and_then_that_is_not_taken_is_no_lost_link():
+    rig = armed()
+    send, number = rig.robot.send, itertools.count()
+    rig.robot.send = lambda *package: next(number) % 3 == 2 and send(*package)  # never three in a row
+    rig.run(0.4)
+    assert rig.state.mode == "ARMED_AUTO"
+
+
 def test_arming_is_refused_when_the_controllers_target_is_not_where_the_arm_is():
     rig = Rig()
     rig.run(0.3)
