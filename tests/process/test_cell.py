@@ -55,8 +55,7 @@ def rig(tmp_path):
 
 def test_the_vehicle_docks_is_loaded_by_the_arm_and_leaves_when_the_arm_is_clear(rig):
     rig.reach(BEHIND)
-    thread = rig.drive("dock", DOCK)
-    rig.until(lambda: abs(rig.vehicle()["twist"][0]) > 0.1, "the vehicle under way in the arm's world")
+    thread = rig.under_way("dock", DOCK)
     verdict = rig.chunk(OVER)
     assert not verdict.accepted and "the vehicle moves" in verdict.detail, verdict
     rig.until(lambda: not thread.is_alive(), "the vehicle's arrival", 90)
@@ -91,8 +90,7 @@ def test_the_vehicle_docks_is_loaded_by_the_arm_and_leaves_when_the_arm_is_clear
 
 def test_one_stop_stops_both_and_a_world_that_ends_is_started_anew_by_nobody_but_the_operator(rig):
     rig.until(lambda: rig.vehicle()["driven"], "the vehicle's computer")
-    thread = rig.drive("dock", DOCK)
-    rig.until(lambda: abs(rig.vehicle()["twist"][0]) > 0.1, "the vehicle under way")
+    thread = rig.under_way("dock", DOCK)
     operator.stop("panel")  # at the arm's guard
     rig.until(lambda: rig.modes() == ("STOPPED", "STOPPED"), "both stopped")
     rig.until(lambda: abs(rig.vehicle()["twist"][0]) < 0.01 and not thread.is_alive(), "the vehicle at rest")

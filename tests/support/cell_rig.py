@@ -147,6 +147,16 @@ class CellRig:
         except RobotError as error:
             outcome.append(error)
 
+    def under_way(self, name, pose):
+        """Begin to drive there until the body moves in the arm's world; the drive's thread."""
+        for _ in range(TRIES):
+            self.armed()
+            thread = self.drive(name, pose)
+            self.until(lambda: abs(self.vehicle()["twist"][0]) > 0.1 or not thread.is_alive(), "motion")
+            if thread.is_alive():  # else it was stopped first
+                return thread
+        raise AssertionError(f"never under way: {thread.outcome}")
+
     def driven(self, name, pose):
         """Drive there, again where a busy machine stopped it on its way."""
         for _ in range(TRIES):
