@@ -211,8 +211,8 @@ _ROWS = (
               _stop("robot_mode:freedrive"), ("robot_mode",)),
     Injection("paused_at_the_pendant", AtRobot("pause", undo=("play",), seconds=1.0), _stop(*_LOST), ("program_lost",)),
     Injection("stopped_at_the_pendant", AtRobot("stop_program"), _stop(*_LOST), ("program_lost",)),
-    # As hard as a person may be pressed by ISO/TS 15066; much more turns a wrist of 28 Nm round.
-    Injection("arm_pushed", AtRobot("push", {"fy_n": 140.0, "duration_s": 0.3}), EITHER, ("tracking",)),
+    # A shove, as hard as a person may be pressed by ISO/TS 15066; much more turns a wrist of 28 Nm round.
+    Injection("arm_pushed", AtRobot("push", {"fy_n": 140.0, "duration_s": 0.15}), EITHER, ("tracking",)),
     Injection("camera_off", AtRobot("camera_off", undo=("camera_ok",), seconds=1.5), _SIGHT, _SIGHT_COVERS),
     Injection("camera_blank", AtRobot("camera_blank", undo=("camera_ok",), seconds=1.5), _SIGHT,
               (*_SIGHT_COVERS, "image_fault")),
