@@ -103,7 +103,9 @@ def metrics(done: dict[tuple[str, str], dict]) -> dict:
     stopped = [r for r in records if r["disarmed"] and r["decelerate_s"] is not None]
     moving = [r for r in stopped if (r["speed_rad_s"] or 0.0) > 0.05]
     critical = {n for n, e in limits.items() if e.kind is Kind.STOP and e.within_s == MOTION_CRITICAL_S}
-    in_60 = [r["decelerate_s"] for r in moving if r["injection"] in critical]
+    in_60 = [
+        judge.judged_s(r["accelerating"], r["brake_s"], r["decelerate_s"]) for r in moving if r["injection"] in critical
+    ]
     return {
         "robot": "emulated controller, simulated cell", "faults": len({r["injection"] for r in records}),
         "phases": len({r["phase"] for r in records}), "cells": len(records), "cells_ok": sum(r["ok"] for r in records),

@@ -127,6 +127,17 @@ def test_the_minimum_refuses_what_is_no_motion(qd):
         minimum.minimum_rest_s(qd)
 
 
+@pytest.mark.parametrize(("height", "new_motion"), [(0.11, False), (0.35, True)])
+def test_the_swing_of_the_servo_law_is_part_of_the_descent_a_new_motion_is_not(height, new_motion):
+    speed = ramp(EVENT_S + 0.03, speed=1.05, rate=8.0)
+    end = int(np.flatnonzero(speed < 0.02)[0])
+    speed[end - 1:] = 0.0
+    speed[end - 1 : end + 24] = 0.02 + height * np.sin(np.linspace(0.0, math.pi, 25)) ** 2
+    began_s = onset.descent_s(trace(speed), EVENT_S)
+    top_s = trace(speed).t_s[end + 11]
+    assert began_s == pytest.approx(top_s if new_motion else EVENT_S + 0.03, abs=3 * DT_S)
+
+
 def test_set_points_that_slow_down_or_cease_end_a_motion():
     slows = trace(ramp(EVENT_S + 0.02))
     assert onset.setpoints_end_s(slows, EVENT_S) == pytest.approx(EVENT_S + 0.02, abs=2 * DT_S)

@@ -70,13 +70,18 @@ def _stop_problems(measured: Measured, expect: Expect) -> list[str]:
         found.append("the guard stayed armed")
     elif not any(cause.startswith(wanted) for cause in measured.causes for wanted in expect.causes):
         found.append(f"causes {list(measured.causes)}: none begins with {' or '.join(expect.causes)}")
-    # An arm that is still gaining speed gains a little more after its set-points brake: the servo law is behind them.
-    began_s = measured.brake_s if measured.accelerating else measured.decelerate_s
+    began_s = judged_s(measured.accelerating, measured.brake_s, measured.decelerate_s)
     if measured.speed_rad_s > MOVING_RAD_S and not began_s <= expect.within_s:
         found.append(
             f"deceleration began after {began_s * 1e3:.0f} ms, limit {expect.within_s * 1e3:.0f} ms"
         )
     return found
+
+
+def judged_s(accelerating: bool, brake_s: float, decelerate_s: float) -> float:
+    """The time that is held against the limit. An arm that is still gaining speed gains a little more after its
+    set-points brake: the servo law is behind them."""
+    return brake_s if accelerating else decelerate_s
 
 
 def to_record(measured: Measured, found: list[str]) -> dict:

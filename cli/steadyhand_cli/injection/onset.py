@@ -17,6 +17,7 @@ MOVING_RAD_S = 0.05  # slower than this before the event: there was no motion to
 STEADY_BASE_S = 0.3  # of steady motion before the event, from which its noise is measured
 FLOOR_RAD_S = 1e-3  # a fall smaller than this is not called one, however quiet the trace
 RISE_SHARE, RISE_RAD_S = 0.05, 0.02  # a braking joint's speed may rise by so much: the path, not the command
+SWING_SHARE, SWING_S = 0.2, 0.25  # the servo law swings back a little after a stop: that is no new motion
 GAP_S = 0.05  # no sample for this long: nothing is known in between
 
 
@@ -81,13 +82,15 @@ def descent_s(trace: Trace, event_s: float) -> float:
     """Time at which the descent to the first standstill after `event_s` begins, for any motion.
 
     The descent reaches back to where speed last rose by more than a twentieth (and 0.02 rad/s); it begins when 2 % of
-    its greatest speed are lost. NaN without a standstill. A motion that was ending by itself begins to end at once.
+    its greatest speed are lost. A rise to less than a fifth of the speed a quarter of a second before is the swing of
+    the servo law, which is part of the descent. NaN without a standstill. A motion that was ending by itself begins to end at once.
     """
     part = _to_standstill(trace, event_s)
     speed = part.target_speed
     peak, start = 0.0, len(speed)
     for start in range(len(speed) - 1, -1, -1):
-        if speed[start] < peak - (RISE_RAD_S + RISE_SHARE * peak):
+        before = speed[(part.t_s >= part.t_s[start] - SWING_S) & (part.t_s <= part.t_s[start])]
+        if speed[start] < peak - (RISE_RAD_S + RISE_SHARE * peak) and peak > SWING_SHARE * before.max():
             break  # it rose from here to the peak: the descent began after
         peak = max(peak, speed[start])
     if not len(speed):
