@@ -4,7 +4,7 @@ import pytest
 
 from steadyhand import cell, kinematics
 from steadyhand.plan import Plan, hold_plan
-from steadyhand_firmware_bridge.guard.zone import EVERY, Zone
+from steadyhand_firmware_bridge.guard.zone import BEHIND, EVERY, Zone
 
 HOME = np.array(cell.HOME_Q_RAD)
 
@@ -60,6 +60,12 @@ def test_what_the_vehicle_is_told():
     assert "about to" in zone.says(HOME, sweep(0.0, 2.0))
     assert zone.says(HOME, sweep(0.0, 0.5)) == ""
     assert "over the vehicle" in zone.says(turned(1.0), sweep(1.0, 0.0))
+    leaves = sweep(1.0, 0.0)
+    first, end = 20, len(leaves)  # the tool is out of the box, but the plan began there
+    assert "about to" in zone.says(turned(0.85), leaves, first) and zone.says(turned(0.85), leaves, first + BEHIND) == ""
+    assert zone.says(HOME, leaves, end) == "" == zone.says(HOME, leaves, end, True)
+    late = sweep(0.0, 1.01)  # it would end there: claimed to its end, and after it while it may still get there
+    assert "about to" in zone.says(HOME, late, len(late) - 1) and "about to" in zone.says(HOME, late, len(late), True)
     for unknown in (None, np.full(6, np.nan), np.array([*HOME[:5], np.inf])):
         assert "unknown" in zone.says(unknown, None)
 

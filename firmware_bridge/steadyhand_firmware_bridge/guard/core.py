@@ -303,7 +303,8 @@ class Guard(GuardBase):
 
     def _zone(self) -> str:
         # an old measurement does not say where the arm is: somebody may move it at the pendant
-        return self.zone.says(self.robot.feedback().q_rad if self._fresh else None, self.motion.plan)
+        q_rad = self.robot.feedback().q_rad if self._fresh else None
+        return self.zone.says(q_rad, self.motion.plan, self.motion.index, self._at_rest(self._cycle_s))
 
     # --- clients ---
 
