@@ -43,6 +43,7 @@ def test_each_names_the_other_and_finds_its_sockets_in_this_slot(monkeypatch):
 
 
 def test_the_zone_is_over_the_dock_and_clear_of_the_work_on_the_table():
+    pytest.importorskip("ur_analytic_ik")  # not on the Python that has the core alone
     zone = Zone(config.load(ARM).interlock_zone_m)
     down = np.diag([1.0, -1.0, -1.0])
 
