@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from steadyhand import cell as arm_cell
 from steadyhand import guard_state as gs
+from steadyhand import kinematics
 from steadyhand.agv import AgvKind
 from steadyhand.errors import ConfigError
 from steadyhand.guard_protocol import Arm, Drive, Gripper, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
@@ -294,6 +296,20 @@ def test_a_vehicle_never_leaves_under_an_arm_that_is_not_clear():
     cell.run(1.0)
     assert "interlock" in cell.agv.last(Verdict).detail and cell.agv.speed() == 0.0
     assert cell.agv.guard.state.armed and cell.arm.guard.state.armed  # refused, and nobody had to stop
+
+
+def test_an_arm_that_has_left_by_its_newest_plan_is_clear():
+    home_m = kinematics.pose_base_link_tool(np.array(arm_cell.HOME_Q_RAD))[:3, 3]
+    cell = Cell((*(home_m - 0.02), *(home_m + 0.02))).armed()
+    assert "over the vehicle" in cell.agv.state.interlock
+    way = 0.2 * (1 - np.cos(np.pi * np.linspace(0.0, 1.0, 31)[1:])) / 2  # one plan: it begins in the zone, ends beyond
+    q_rad = np.array(arm_cell.HOME_Q_RAD) + np.outer(way, [1, 0, 0, 0, 0, 0])
+    assert cell.arm.chunk(source="planner", q_rad=q_rad.tolist()).accepted
+    cell.run(3.0)
+    assert cell.arm.guard.state.armed and not cell.agv.state.interlock
+    cell.agv.drive()
+    cell.run(1.0)
+    assert cell.agv.speed() > 0.2
 
 
 def test_a_vehicle_leaves_when_the_arm_is_clear_and_says_so_first():

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from steadyhand_cli.injection.acts import perform
-from steadyhand_cli.injection.table import Freeze, Load
-
+from steadyhand_cli.injection.acts import Operators, perform
+from steadyhand_cli.injection.table import Freeze, Load, Operator
 
 
 class Graph:
@@ -57,3 +56,18 @@ def test_load_ends_when_its_cell_ends_early(graph):
         next(course)
         assert len(graph.children) == os.cpu_count() and all(c.poll() is None for c in graph.children)
     assert all(c.poll() is not None for c in graph.children)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_frozen_operators_link_goes_on_when_the_fault_is_over_or_its_cell_ends_early(graph, early):
+    operators = Operators.__new__(Operators)  # without the ROS session that other acts need
+    operators.link = graph.helper("-c", "import time; time.sleep(60)")
+    with contextlib.closing(perform(graph, Operator("link_frozen"), operators)) as course:
+        next(course)
+        assert stopped_or_continued(operators.link.pid, os.WUNTRACED) == operators.link.pid
+        for _ in () if early else course:
+            time.sleep(0.01)
+        if not early:
+            assert stopped_or_continued(operators.link.pid, os.WCONTINUED) == operators.link.pid
+    if early:
+        assert stopped_or_continued(operators.link.pid, os.WCONTINUED) == operators.link.pid

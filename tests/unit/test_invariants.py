@@ -74,6 +74,14 @@ def test_a_pose_that_changes_without_the_controller_gone(run):
     assert run.broken == ["I12", "I1"]
 
 
+def test_the_last_set_point_of_an_arm_all_but_at_rest_is_no_motion_after_the_stop(run):
+    moved = dict(q_commanded_rad=[2e-4] + [0.0] * 5)
+    run.feed(3, "STOPPED").feed(10, "STOPPED", **moved)
+    assert run.broken == []
+    run.feed(1, "STOPPED")
+    assert run.broken == ["I1"]
+
+
 def test_speed_that_rises_while_stopping(run):
     run.monitor.allow_motion(True)
     run.feed(5, "ARMED_AUTO", 0.3).feed(10, "STOPPED", 0.3).feed(1, "STOPPED", 0.5)

@@ -64,6 +64,8 @@ def test_what_the_vehicle_is_told():
     first, end = 20, len(leaves)  # the tool is out of the box, but the plan began there
     assert "about to" in zone.says(turned(0.85), leaves, first) and zone.says(turned(0.85), leaves, first + BEHIND) == ""
     assert zone.says(HOME, leaves, end) == "" == zone.says(HOME, leaves, end, True)
+    barely = sweep(1.0, 0.85, n=30)  # it ends within the lag of leaving: then the arm's own rest says that it is out
+    assert "about to" in zone.says(turned(0.85), barely, 30) and zone.says(turned(0.85), barely, 30, True) == ""
     late = sweep(0.0, 1.01)  # it would end there: claimed to its end, and after it while it may still get there
     assert "about to" in zone.says(HOME, late, len(late) - 1) and "about to" in zone.says(HOME, late, len(late), True)
     for unknown in (None, np.full(6, np.nan), np.array([*HOME[:5], np.inf])):

@@ -109,11 +109,14 @@ def perform(graph: RunningGraph, act: Act, operators: Operators) -> Iterator[flo
                 graph.link.heal()
         case AtRobot():
             yield from _at_robot(graph, act)
+        case Operator("link_frozen"):
+            try:
+                yield from _once(lambda: operators.act(graph, "link_frozen"))
+                yield from _for(FROZEN_LINK_S)
+            finally:
+                operators.link.send_signal(signal.SIGCONT)  # while it is silent nobody can arm
         case Operator(how):
             yield from _once(lambda: operators.act(graph, how))
-            if how == "link_frozen":  # while it is silent nobody can arm
-                yield from _for(FROZEN_LINK_S)
-                operators.link.send_signal(signal.SIGCONT)
         case Flood():
             yield from _once(operators.flood)
             yield from _for(act.seconds)
