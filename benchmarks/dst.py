@@ -1,12 +1,14 @@
 """Deterministic simulation testing: robot hours, faults, violations, and whether every planted defect is found.
 
-Goes on from the log of earlier runs (`out/bench/dst_log.json`): each run adds `--minutes` of work on one core. A log of
-another version of the code is set aside, and the count begins anew.
+Goes on from the logs of earlier runs (`out/bench/dst_log.N.json`, one of each worker, with seeds of its own): each run
+adds `--minutes` of work on one core per worker. A log of another version of the code is set aside, and its count begins
+anew.
 """
 from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import sys
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from benchmarks import common
 from steadyhand_cli.dst import campaign, defects, episode
 
 HUNT_EPISODES, HUNT_LENGTH_S = 60, 120.0
+SEEDS_PER_WORKER = 10_000_000
 
 
 def code_version() -> str:
@@ -40,24 +43,55 @@ def hunt(name: str) -> tuple[float, bool]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark."""
     parser.add_argument("--minutes", type=float, default=10.0, help="time to add, by the clock on the wall")
+    parser.add_argument("--workers", type=int, default=1, help="processes, each with seeds and a log of its own")
     parser.add_argument("--no-hunt", action="store_true", help="leave the planted defects out")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Add hours to the log and write the result."""
-    log = common.out_path("dst_log.json")
+def log_of(worker: int) -> Path:
+    """Where a worker keeps its sums."""
+    return common.out_path(f"dst_log.{worker}.json")
+
+
+def add_hours(worker: int, minutes: float, version: str) -> None:
+    """Episodes of one worker's seeds, for so long; added to its log."""
+    log = log_of(worker)
     totals = campaign.Totals.load(log)
-    if totals.version not in ("", code_version()):
+    if totals.version not in ("", version):
         log.replace(log.with_suffix(f".{totals.version}.json"))
         totals = campaign.Totals()
-    totals.version = code_version()
-    end_s = time.monotonic() + 60.0 * args.minutes
-    for outcome in campaign.episodes(max(1, totals.next_seed), lambda _: time.monotonic() < end_s, totals):
+    totals.version = version
+    end_s = time.monotonic() + 60.0 * minutes
+    first_seed = max(SEEDS_PER_WORKER * worker + 1, totals.next_seed)
+    for outcome in campaign.episodes(first_seed, lambda _: time.monotonic() < end_s, totals):
         if not outcome.ok:
-            print(f"seed {outcome.seed}: {outcome.violations[0]}")
+            print(f"seed {outcome.seed}: {outcome.violations[0]}", flush=True)
         if outcome.seed % 20 == 0:
             totals.save(log)
     totals.save(log)
+
+
+def summed(version: str) -> campaign.Totals:
+    """All workers' logs of this version together."""
+    total = campaign.Totals(version=version)
+    worker = 0
+    while log_of(worker).is_file():
+        part = campaign.Totals.load(log_of(worker))
+        if part.version == version:
+            for name in ("episodes", "robot_s", "virtual_s", "block_s", "cpu_s", "stops", "arms", "fast", "faults"):
+                setattr(total, name, getattr(total, name) + getattr(part, name))
+            total.violations += part.violations
+            total.kinds += part.kinds
+        worker += 1
+    return total
+
+
+def run(args: argparse.Namespace) -> None:
+    """Add hours to the logs and write the result."""
+    version = code_version()
+    work = [(k, args.minutes, version) for k in range(args.workers)]
+    with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
+        pool.starmap(add_hours, work)
+    totals = summed(version)
     metrics = totals.metrics()
     if not args.no_hunt:
         hours = {name: hunt(name) for name in defects.DEFECTS}
@@ -68,5 +102,5 @@ def run(args: argparse.Namespace) -> None:
             "not_found": [name for name, (_, found) in hours.items() if not found],
         }
     metrics["strikes"] = dict(sorted(totals.kinds.items()))
-    print(common.write("dst", totals.episodes, "virtual time, one core", "none", metrics))
+    print(common.write("dst", totals.episodes, "virtual time", "none", metrics))
     print({k: v for k, v in metrics.items() if not isinstance(v, dict)})
