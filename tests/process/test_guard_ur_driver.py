@@ -31,7 +31,7 @@ class Rig(guard_rig.Rig):
         self.until(lambda s: s.at_rest and s.safety_mode == 1, 10.0)
 
     def start(self, *extra):
-        command = [sys.executable, "-c", WITH_MESSAGES, "--robot", "ur_driver"]
+        command = [sys.executable, "-c", WITH_MESSAGES, "--robot", "ur_driver", "--weaker-limits"]
         self.guard = subprocess.Popen(
             [*command, "--socket-dir", str(self.folder), "--config", str(self.config), *extra],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=guard_rig._die_with_parent,

@@ -94,6 +94,38 @@ def test_main_that_may_not_start_leaves_nothing_behind(tmp_path, monkeypatch, ca
     server.close()
 
 
+def test_the_defaults_and_what_is_shipped_keep_what_is_promised():
+    shipped = (load(ROOT / "config" / name) for name in ("guard_ur5.yaml", "cell_guard_ur5.yaml"))
+    assert [c.weakened() for c in (GuardConfig(), *shipped)] == [[], [], []]
+
+
+def test_every_weaker_limit_is_named():
+    config = GuardConfig(feedback_timeout_s=0.05, shell_timeout_s=0.032, inputs={"agent": 0.5, "camera": 0.6})
+    assert config.weakened() == ["feedback_timeout_s=0.05 (promised: 0.04)", "inputs.camera=0.6 (promised: 0.5)"]
+
+
+@pytest.mark.parametrize(
+    "arguments, taken",
+    [
+        (["--robot", "fake"], True), (["--robot-ip", "127.0.0.9"], True), (["--robot-ip", "192.0.2.1"], False),
+        (["--robot", "ur_driver"], False), (["--robot", "ur_driver", "--weaker-limits"], True),
+        (["--robot-ip", "192.0.2.1", "--weaker-limits"], True),
+    ],
+)
+def test_weaker_limits_are_for_an_emulated_controller(tmp_path, monkeypatch, capsys, arguments, taken):
+    path = tmp_path / "guard.yaml"
+    path.write_text("chunk_age_s: 2.0")
+
+    def reached(*_):
+        raise ConfigError("got as far as the robot")
+
+    monkeypatch.setattr(guard_main, "_robot", reached)
+    assert guard_main.main([*arguments, "--config", str(path), "--socket-dir", str(tmp_path / "slot")]) == 1
+    said = capsys.readouterr().err
+    assert "chunk_age_s=2.0 (promised: 0.1)" in said
+    assert ("got as far as the robot" in said) == taken == ("or say --weaker-limits" not in said)
+
+
 def test_tokens_fit_a_register_and_differ():
     tokens = {guard_main.fresh_token() for _ in range(1000)}
     assert len(tokens) == 1000 and min(tokens) > 0 and max(tokens) < 2**31

@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import contextlib
 import functools
+import ipaddress
 import json
 import secrets
 import signal
@@ -44,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             slot = current_slot()
             config = load(args.config) if args.config else GuardConfig()
+            _check_promises(args, config, slot.robot_host)
             server = Server(Path(args.socket_dir) if args.socket_dir else slot.socket_dir)
             peers = PeerSocket(server.folder, config.peers)
             robot = _robot(args, config, slot.robot_host)
@@ -79,6 +81,19 @@ def _run(
         _write_stats(Path(args.stats), loop, guard)
     print(f"steadyhand-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
     return code
+
+
+def _check_promises(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> None:
+    """Limits weaker than the invariants promise are said, and refused where something real may move."""
+    weakened = "; ".join(config.weakened())
+    if not weakened:
+        return
+    loopback = args.robot == "ur5" and ipaddress.ip_address(_address(args.robot_ip or slot_host)).is_loopback
+    if not (args.robot == "fake" or loopback or args.weaker_limits):
+        raise ConfigError(
+            f"guard configuration {args.config}: {weakened}: tighten them, or say --weaker-limits if no real robot moves"
+        )
+    print(f"steadyhand-guard: limits weaker than promised: {weakened}", file=sys.stderr, flush=True)
 
 
 def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Robot:
@@ -135,6 +150,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     driver.add_argument("--driver-restart", choices=("resend", "play"), default="resend", help="resend: headless_mode")
     driver.add_argument("--driver-full-speed", type=float, default=100.0, help="what speed_scaling says then: 100 or 1")
     parser.add_argument("--config", default="", help="YAML file of parameters, such as config/guard_ur5.yaml")
+    parser.add_argument("--weaker-limits", action="store_true", help="take limits weaker than promised: no real robot moves")
     parser.add_argument("--hz", type=float, choices=(125.0, 500.0), default=125.0, help="125 for CB3, 500 for e-Series")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="auto")
     parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: the slot's)")
