@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys

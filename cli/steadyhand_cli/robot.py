@@ -10,7 +10,7 @@ import sys
 
 from steadyhand.errors import RobotError
 from steadyhand_firmware_bridge import operator
-from steadyhand_firmware_bridge.operator_acts import ACTS, GRIPPER_ACT
+from steadyhand_firmware_bridge.operator_acts import GRIPPER_ACT
 
 # what a person has to have looked at before saying yes
 QUESTIONS = {

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from steadyhand.agv import AgvFeedback, AgvKind, DriveTo, TaskState, Velocity, check_command
+from steadyhand.agv import AgvFeedback, AgvKind, DriveTo, Velocity, check_command
 from steadyhand.protocols import Arming, ArmingPhase
 from steadyhand_firmware_bridge.agv_ros import graph, ramp, task, wire
 from steadyhand_firmware_bridge.agv_ros.config import RosVehicleConfig

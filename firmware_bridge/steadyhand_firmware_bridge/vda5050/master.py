@@ -438,7 +438,6 @@ class Master:
         state, route = self.state, self.route
         if state is None:
             return None
-        ours = route is not None and state.order_id == route.order_id
         base = AgvFeedback(
             stamp_s=self._state_s, driving=state.driving, pose_m_rad=self._pose, map_id=state.map_id,
             twist_m_s_rad_s=self._twist, twist_stamp_s=self._twist_s, paused=state.paused,
