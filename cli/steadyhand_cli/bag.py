@@ -1,9 +1,11 @@
-"""Reads a recorded ROS 2 bag of a UR5 into arrays; says clearly what is wrong with one that it cannot use."""
+"""Reads a recorded ROS 2 bag, and that of a UR5 into arrays; says clearly what is wrong with one that it cannot use."""
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rosbags.rosbag2 import Reader
@@ -36,41 +38,64 @@ class Recording:
     arrivals_s: np.ndarray | None = None  # (M, 2) of each message of the measured joints: its stamp, when recorded
 
 
-def read(path: Path) -> Recording:
-    """Read a bag folder or an .mcap file. ConfigError: missing, truncated, not a bag, or not of a UR5."""
+def topics(path: Path) -> dict[str, str]:
+    """Types of the topics in a bag folder, or in that of an .mcap file. ConfigError: missing, or not a bag."""
+    return _read(_folder(path), lambda reader: {c.topic: c.msgtype for c in reader.connections})
+
+
+def messages(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Any, float, int]]:
+    """Messages of these topics: topic, message, seconds from the start of the bag, that start in nanoseconds.
+
+    ConfigError for a bag that cannot be read to its end.
+    """
+    typestore = get_typestore(Stores.ROS2_KILTED)
+
+    def found(reader: Reader) -> Iterator[tuple[str, Any, float, int]]:
+        start_ns = reader.start_time
+        for connection, at_ns, raw in reader.messages([c for c in reader.connections if c.topic in wanted]):
+            message = typestore.deserialize_cdr(raw, connection.msgtype)
+            yield connection.topic, message, (at_ns - start_ns) * 1e-9, start_ns
+
+    return iter(_read(_folder(path), lambda reader: list(found(reader))))
+
+
+def _folder(path: Path) -> Path:
     if not path.exists():
         raise ConfigError(f"bag {path}: does not exist; give the folder with metadata.yaml, or the .mcap file")
     folder = path if path.is_dir() else path.parent
     if not (folder / "metadata.yaml").is_file():
         raise ConfigError(f"bag {folder}: has no metadata.yaml; is it a ROS 2 bag? (`ros2 bag reindex` makes one)")
-    typestore = get_typestore(Stores.ROS2_KILTED)
-    rows: dict[str, list] = {ACTUAL: [], TARGET: []}
-    refused: dict[str, int] = {}
-    arrivals: list[tuple[float, float]] = []
+    return folder
+
+
+def _read(folder: Path, look: Callable[[Reader], Any]) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Reader(folder) as reader:
-                topics = {c.topic: c.msgtype for c in reader.connections}
-                _check_topics(folder, topics)
-                wanted = [c for c in reader.connections if c.topic in rows]
-                start_ns = reader.start_time
-                for connection, stamp_ns, raw in reader.messages(connections=wanted):
-                    message, at_s = typestore.deserialize_cdr(raw, connection.msgtype), (stamp_ns - start_ns) * 1e-9
-                    if connection.topic == ACTUAL:
-                        arrivals.append((stamp_s(message.header, start_ns), at_s))
-                    row, reason = _row(message, at_s)
-                    if row is None:
-                        refused[reason] = refused.get(reason, 0) + 1
-                    else:
-                        rows[connection.topic].append(row)
-    except ConfigError:
-        raise
+                return look(reader)
     except Exception as error:  # the reader raises a class per storage format; here each one means the same
         raise ConfigError(
             f"bag {folder}: cannot be read to its end ({type(error).__name__}: {error}); it is truncated or damaged: "
             "record it again, or mend it with `mcap recover`"
         ) from error
+
+
+def read(path: Path) -> Recording:
+    """Read a bag folder or an .mcap file. ConfigError: missing, truncated, not a bag, or not of a UR5."""
+    folder = _folder(path)
+    _check_topics(folder, topics(path))
+    rows: dict[str, list] = {ACTUAL: [], TARGET: []}
+    refused: dict[str, int] = {}
+    arrivals: list[tuple[float, float]] = []
+    for topic, message, at_s, start_ns in messages(path, rows):
+        if topic == ACTUAL:
+            arrivals.append((stamp_s(message.header, start_ns), at_s))
+        row, reason = _row(message, at_s)
+        if row is None:
+            refused[reason] = refused.get(reason, 0) + 1
+        else:
+            rows[topic].append(row)
     if len(rows[ACTUAL]) < 10:
         usable = f"{len(rows[ACTUAL])} usable messages on {ACTUAL}"
         raise ConfigError(f"bag {folder}: {usable}, at least 10 are needed; refused: {refused}")

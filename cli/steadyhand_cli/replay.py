@@ -1,4 +1,5 @@
 """`steadyhand replay BAG`: a recorded UR5 through clock map, estimator, gate and contact detection. A table, and JSON.
+A recorded vehicle goes through its bridge and estimator (`replay_agv`).
 
 The gate's rules of joint space are applied to the controller's recorded targets, sample by sample. Workspace and cell
 obstacles are left out: the recording's mounting and tool are not this cell's.
@@ -22,25 +23,32 @@ from steadyhand.link_monitor import LinkMonitor
 from steadyhand.safety_gate import setpoint_differences, stop_admissible
 from steadyhand.slot import current_slot
 from steadyhand.types import Reason
-from steadyhand_cli import bag
+from steadyhand_cli import agv_bag, bag, replay_agv
 from steadyhand_cli.operate import link_line
 
 MOVING_RAD_S = 0.01
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    bag_help = f"folder of a ROS 2 bag (MCAP) with {bag.ACTUAL}, and {bag.TARGET} for the gate"
+    bag_help = f"folder of a ROS 2 bag (MCAP): an arm's {bag.ACTUAL} (and {bag.TARGET}), or a vehicle's odometry (and IMU)"
     parser.add_argument("bag", type=Path, help=bag_help)
     parser.add_argument("--json", type=Path, help="where the JSON goes (out/replay/<name>.json)")
+    parser.add_argument("--odom", default="", metavar="TOPIC", help="of a vehicle, when the bag has several")
+    parser.add_argument("--imu", default="", metavar="TOPIC", help="of a vehicle, when the bag has several")
+    parser.add_argument("--config", default="", help="of a vehicle: frames and limits, such as config/agv_ros.yaml")
 
 
 def run(args: argparse.Namespace) -> int:
-    report = analyse(bag.read(args.bag))
+    if agv_bag.is_vehicle(bag.topics(args.bag)):
+        recording = agv_bag.read(args.bag, args.odom, args.imu)
+        report, shown = replay_agv.analyse(recording, replay_agv.vehicle_config(args.config, recording)), replay_agv.show
+    else:
+        report, shown = analyse(bag.read(args.bag)), show
     report["bag"] = args.bag.name
     path = args.json or current_slot().out_dir / "replay" / f"{args.bag.resolve().name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")
-    show(Console(), report)
+    shown(Console(), report)
     print(f"report: {os.path.relpath(path)}")
     return 0
 

@@ -7,6 +7,7 @@ import pytest
 
 from steadyhand.errors import ConfigError
 from steadyhand_sim.agv import fit_noise, tricycle_odometry
+from steadyhand_sim.agv.dead_reckoning import Track, through_estimator
 from steadyhand_sim.agv.localisation import Localisation
 from steadyhand_sim.agv.noise import NoiseParameters
 from steadyhand_sim.agv.plant import KinematicPlant, Readings, Sensors
@@ -54,73 +55,25 @@ def test_held_out_headings_of_the_husky_err_no_more_than_three_times_the_figure(
     assert len(error) >= 20 and np.median(np.abs(error) / sigma) < 1.5
 
 
-def replay_husky(husky, noise):
-    """The recorded wheels and gyro through the vehicle's own estimator; poses at the GPS fixes, with covariance.
-
-    The Husky's wheels are not of our vehicle: its speeds become counts of ours. Skid steering: its scale error is
-    learnt from nothing here, so it stays in the covariance.
-    """
-    config = CONFIG
-    filter_ = Localisation(config, noise)
-    filter_.start(0.0, 0.0, 0.0)
-    times = np.arange(0.0, husky.odom_t_s[-1], config.period_s)
-    speed = np.interp(times, husky.odom_t_s, husky.v_m_s)
-    gyro = np.interp(times, husky.gyro_t_s, husky.gyro_rad_s)
-    ticks = np.cumsum(speed * config.period_s * config.ticks_per_m)
-    poses, covariances = [], []
-    for count, rate in zip(ticks, gyro):
-        filter_.move(Readings(round(count), round(count), float(rate)))
-        poses.append(filter_.pose())
-        covariances.append(filter_.pose_covariance())
-    return times, np.array(poses), np.array(covariances)
-
-
 def test_the_recorded_husky_through_the_estimator_stays_near_gps(husky):
     """Dead reckoning over 20 s windows against GPS: distances between fixes, as heading at the start is not known.
 
     Outdoors, skid steered and against GPS it errs by up to twice what the indoor figures promise (mean normalised error
     squared 3.4, 1 would be perfect): the figures are those of wheels on a floor.
     """
-    times, poses, covariances = replay_husky(husky, NOISE)
-    assert np.isfinite(poses).all()
+    speeds = np.stack([husky.v_m_s, husky.w_rad_s], axis=1)
+    estimate, covariance = through_estimator(husky.odom_t_s, speeds, (husky.gyro_t_s, husky.gyro_rad_s), NOISE)
+    gps = Track(husky.gps_t_s, np.column_stack([husky.gps_xy_m, np.zeros(len(husky.gps_t_s))]))
     nees, errors = [], []
-    for begin_s in np.arange(10.0, times[-1] - 20.0, 20.0):
-        a, b = np.searchsorted(times, [begin_s, begin_s + 20.0])
-        own = math.dist(poses[a, :2], poses[b, :2])
-        gps = [np.array([np.interp(times[k], husky.gps_t_s, husky.gps_xy_m[:, i]) for i in (0, 1)]) for k in (a, b)]
-        moved = math.dist(*gps)
+    for begin_s in np.arange(10.0, estimate.time_s[-1] - 20.0, 20.0):
+        own, moved = (math.dist(*track.at(np.array([begin_s, begin_s + 20.0]))[:, :2]) for track in (estimate, gps))
         if own < 5.0:
             continue
         variance = 2 * float(np.median(husky.gps_variance_m2)) + NOISE.slip_per_sqrt_m**2 * own + (NOISE.scale_error * own) ** 2
         nees.append((own - moved) ** 2 / variance)
         errors.append(own - moved)
     assert len(nees) >= 8 and np.mean(nees) < 4.5 and np.abs(errors).max() < 6.0
-    assert np.linalg.eigvalsh(covariances[-1]).min() > 0 and np.trace(covariances[-1][:2, :2]) > np.trace(covariances[10][:2, :2])
-
-
-def test_the_recorded_bag_is_replayed_through_the_estimator(husky):
-    """The real MCAP log: the same numbers as the arrays, and headings that agree with the wheels' within the figures."""
-    pytest.importorskip("rosbags")
-    bag = Husky.from_bag(DATA / "agv_husky" / "bag")
-    assert len(bag.odom_t_s) > 400 and len(bag.gyro_t_s) > 1300
-    assert np.allclose(bag.v_m_s, husky.v_m_s[-len(bag.v_m_s):], atol=1e-5)
-    assert np.allclose(bag.gyro_rad_s, husky.gyro_rad_s[-len(bag.gyro_rad_s):], atol=1e-5)
-    times, poses, covariances = replay_husky(bag, NOISE)
-    way = np.trapezoid(np.abs(bag.v_m_s), bag.odom_t_s)
-    turned = np.unwrap(poses[:, 2])
-    by_gyro = np.trapezoid(bag.gyro_rad_s, bag.gyro_t_s)
-    assert way > 20 and np.linalg.norm(np.diff(poses[:, :2], axis=0), axis=1).sum() == pytest.approx(way, rel=0.02)
-    assert turned[-1] == pytest.approx(by_gyro, abs=0.05)
-    assert np.sqrt(covariances[-1][0, 0] + covariances[-1][1, 1]) < 0.1 * way
-
-
-def test_a_truncated_bag_is_named(tmp_path):
-    pytest.importorskip("rosbags")
-    source = DATA / "agv_husky" / "bag"
-    (tmp_path / "metadata.yaml").write_bytes((source / "metadata.yaml").read_bytes())
-    (tmp_path / "husky.mcap").write_bytes((source / "husky.mcap").read_bytes()[:5000])
-    with pytest.raises(ConfigError, match="Husky bag"):
-        Husky.from_bag(tmp_path)
+    assert np.isfinite(estimate.poses).all() and np.linalg.eigvalsh(covariance).min() > 0
 
 
 def drive(seed, noise, fixes, assumed=None, seconds=60.0):

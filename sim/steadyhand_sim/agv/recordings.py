@@ -9,7 +9,6 @@ import numpy as np
 
 from steadyhand.errors import ConfigError
 
-ODOM_TOPIC, IMU_TOPIC = "/husky_velocity_controller/odom", "/imu/data"
 GYRO_YAW = 7  # the Husky's IMU lies on its side: its y axis is the vehicle's vertical
 
 
@@ -39,30 +38,6 @@ class Husky:
             )
         except (OSError, ValueError, KeyError, IndexError) as error:
             raise ConfigError(f"Husky recording {path}: {error!r}") from error
-
-    @staticmethod
-    def from_bag(folder: Path) -> Husky:
-        """From a ROS 2 bag with the Husky's topics (no GPS in it); ConfigError when it is absent or malformed."""
-        from rosbags.rosbag2 import Reader
-        from rosbags.typesys import Stores, get_typestore
-
-        store, rows = get_typestore(Stores.ROS2_KILTED), {ODOM_TOPIC: [], IMU_TOPIC: []}
-        try:
-            with Reader(folder) as reader:
-                for connection, _, data in reader.messages([c for c in reader.connections if c.topic in rows]):
-                    message = store.deserialize_cdr(data, connection.msgtype)
-                    stamp_s = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
-                    if connection.topic == ODOM_TOPIC:
-                        rows[ODOM_TOPIC].append((stamp_s, message.twist.twist.linear.x, message.twist.twist.angular.z))
-                    else:
-                        rows[IMU_TOPIC].append((stamp_s, message.angular_velocity.y))
-            odom, imu = np.array(rows[ODOM_TOPIC]), np.array(rows[IMU_TOPIC])
-            start = odom[0, 0]
-            none = np.zeros(0)
-            return Husky(odom[:, 0] - start, odom[:, 1], odom[:, 2], imu[:, 0] - start, imu[:, 1], none,
-                         np.zeros((0, 2)), none)  # fmt: skip
-        except Exception as error:  # rosbags and its decompressor raise what they like for a broken file
-            raise ConfigError(f"Husky bag {folder}: {error!r}") from error
 
 
 @dataclass(frozen=True)
