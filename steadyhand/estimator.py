@@ -158,6 +158,11 @@ class Estimator:
         objects = tuple(self._object(t, now_s) for t in self._tracks if t.hits >= self.config.birth_hits)
         return Estimate(self._stamp_s, mode, reason, self._observation_id, age_s, objects)
 
+    @property
+    def median_delay_s(self) -> float:
+        """How old the middle of the medians' windows is, at most: what they report of an object that moves is so late."""
+        return max((t.median.latest.delay_s for t in self._tracks), default=0.0)
+
     def take_faults(self) -> list[Fault]:
         """Faults since the last call."""
         taken, self.faults = self.faults, []
@@ -235,7 +240,10 @@ class Estimator:
         return [(int(i), int(j)) for i, j in zip(rows, columns) if cost[i, j] < 1e3]
 
     def _measure(self, track: Track, d: Detection, now_s: float) -> None:
-        position, yaw = track.median.add(d.position_m, d.yaw_rad)
+        median = track.median.add(now_s, [*d.position_m, d.yaw_rad])
+        if median is None:  # a second image in the same instant
+            return
+        *position, yaw = median.values
         near = track.filter.x[3, 0]  # the representative of the yaw, modulo a quarter turn, nearest to the track's
         z = np.array([*position, near + math.remainder(yaw - near, QUARTER_TURN_RAD)])
         # A sample takes part in `window` medians: their errors are correlated, so each counts that much less.
@@ -254,7 +262,7 @@ class Estimator:
         filter.x = np.array([[*d.position_m, wrap_quarter_turn(d.yaw_rad)]]).T
         filter.F, filter.H, filter.P = np.eye(4), np.eye(4), self._noise(d) * self.config.median_window
         median = PoseMedian(self.config.median_window)
-        median.add(d.position_m, d.yaw_rad)
+        median.add(now_s, [*d.position_m, d.yaw_rad])
         track = Track(self._next_id, filter, median, d.presence, now_s, now_s)
         self._next_id += 1
         return track

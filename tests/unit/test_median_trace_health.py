@@ -4,42 +4,58 @@ import json
 import numpy as np
 import pytest
 
+from steadyhand.errors import ConfigError, ProtocolError
 from steadyhand.health import Component, HealthConfig, Level
-from steadyhand.median_filter import PoseMedian, wrap_quarter_turn
+from steadyhand.median_filter import PoseMedian, SlidingMedian, wrap_quarter_turn
 from steadyhand.trace import Record, TraceBuffer, encode
 
 
 def test_two_wild_samples_of_five_change_nothing():
     median = PoseMedian(5)
-    for x in (0.50, 0.50, 0.50, 0.90, 0.10):
-        position, yaw = median.add([x, 0.0, 0.02], 0.1)
-    assert position[0] == 0.50 and yaw == pytest.approx(0.1)
+    for k, x in enumerate((0.50, 0.50, 0.50, 0.90, 0.10)):
+        found = median.add(0.05 * k, [x, 0.0, 0.02, 0.1])
+    assert found.values[0] == 0.50 and found.values[3] == pytest.approx(0.1)
 
 
 def test_the_median_of_angles_knows_the_seam():
     median = PoseMedian(5)
-    for yaw in (np.pi / 4 - 0.01, -np.pi / 4 + 0.01, np.pi / 4 - 0.02, -np.pi / 4 + 0.02, np.pi / 4):
-        _, middle = median.add([0, 0, 0], yaw)
-    assert abs(wrap_quarter_turn(middle - np.pi / 4)) < 1e-9
+    for k, yaw in enumerate((np.pi / 4 - 0.01, -np.pi / 4 + 0.01, np.pi / 4 - 0.02, -np.pi / 4 + 0.02, np.pi / 4)):
+        found = median.add(0.05 * k, [0, 0, 0, yaw])
+    assert abs(wrap_quarter_turn(found.values[3] - np.pi / 4)) < 1e-9
 
 
 def test_the_delay_of_a_ramp_is_the_published_one():
     median = PoseMedian(5)
-    for i in range(10):
-        position, _ = median.add([float(i), 0, 0], 0.0)
-    assert 9 - position[0] == 2
+    for k in range(10):
+        found = median.add(0.05 * k, [float(k), 0, 0, 0])
+    assert 9 - found.values[0] == median.delay_samples == 2 and found.delay_s == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("bad", [[np.nan, 0, 0], [np.inf, 0, 0], [0, 0]])
-def test_the_median_refuses_what_is_not_a_pose(bad):
-    with pytest.raises(ValueError, match="finite"):
-        PoseMedian(5).add(bad, 0.0)
+def test_late_repeated_and_not_finite_samples_change_nothing():
+    median = PoseMedian(5)
+    for k in range(5):
+        before = median.add(0.05 * k, [float(k), 0, 0, 0])
+    for stamp_s, x in ((0.2, 9.0), (0.1, 9.0), (0.3, np.nan), (np.nan, 9.0), (np.inf, 9.0)):
+        assert median.add(stamp_s, [x, 0, 0, 0]) is None
+    assert median.rejected == {"duplicate": 1, "out_of_order": 1, "not_finite": 3} and median.latest is before
+    assert median.add(0.25, [5.0, 0, 0, 0]).values[0] == 3.0
+
+
+def test_the_median_refuses_another_number_of_channels():
+    with pytest.raises(ProtocolError, match=r"shape \(2,\): expected \(4,\)"):
+        PoseMedian(5).add(0.0, [0, 0])
 
 
 @pytest.mark.parametrize("window", [0, 2, -1])
 def test_the_window_is_odd(window):
-    with pytest.raises(ValueError, match=f"window = {window}"):
+    with pytest.raises(ConfigError, match=f"window = {window}"):
         PoseMedian(window)
+
+
+@pytest.mark.parametrize("periods", [(), (-1.0,), (float("nan"),)])
+def test_periods_are_numbers_from_zero(periods):
+    with pytest.raises(ConfigError, match="periods"):
+        SlidingMedian(5, periods)
 
 
 @pytest.mark.parametrize("yaw", np.linspace(-7, 7, 57))

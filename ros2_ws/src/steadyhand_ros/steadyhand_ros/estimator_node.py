@@ -72,7 +72,8 @@ class EstimatorNode(SteadyhandNode):
         estimate = self._estimator.estimate(time.monotonic())
         values = {
             "mode": estimate.mode.name, "image_age_s": round(estimate.image_age_s, 3), "objects": len(estimate.objects),
-            "malformed_states": self._malformed, **self._estimator.counters,
+            "median_delay_ms": round(self._estimator.median_delay_s * 1e3, 1), "malformed_states": self._malformed,
+            **self._estimator.counters,
         }
         level = {EstimateMode.NOMINAL: OK, EstimateMode.DEGRADED: WARN, EstimateMode.LOST: ERROR}[estimate.mode]
         return level, estimate.reason or "tracking", values

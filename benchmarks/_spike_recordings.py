@@ -1,0 +1,92 @@
+"""Recordings of a real UR5 for `spikes`: channels by kind, what the detector is set on and what it is judged on."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from steadyhand import ur5
+from steadyhand.errors import ConfigError
+from steadyhand.impulse import ImpulseConfig, ImpulseDetector
+
+TUNING = (
+    "Movement_No1", "Movement_No5_Acc_slow_no_disturbance", "Movement_No5_Acc_slow_w_disturbance",
+    "Movement_No6_Acc_slow_Verify_Model", "Movement_No8_Singularity_Free_1", "Movement_No9_Singularity_Free_NoDist",
+    "TEST",
+)
+JUDGED = "Movement_No3_Acc"  # the fast one: 3.5 rad/s, 25 rad/s2
+RECEIVE_TIMES = ("Movement_No1", "Movement_No3_Acc")  # stamped on receipt: their intervals are put on the 8 ms grid
+JOINT_KINDS = {"position": "q_actual", "velocity": "qd_actual", "current": "i_actual"}
+IMU_KINDS = {"acceleration": slice(0, 3), "rate": slice(3, 6)}  # columns of `acc`
+KINDS = (*JOINT_KINDS, *IMU_KINDS)
+# A slow recording of which every second or third sample is kept is one of a motion two or three times as fast.
+FASTER = (1, 2, 3)
+FALSE_ALARMS = 0.01
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Readings (T, C) of one kind in one recording, and their stamps (T,), ascending."""
+
+    stamp_s: np.ndarray
+    values: np.ndarray
+
+
+def load(folder: Path, name: str) -> dict[str, Channels]:
+    """Channels by kind; the recordings of the IMU are of some runs only. ConfigError when the file is not there."""
+    path = folder / "ur5_ntnu_2013" / f"{name}.npz"
+    if not path.is_file():
+        raise ConfigError(f"recording {path}: not there; give the folder that holds ur5_ntnu_2013 (--data)")
+    found = {}
+    with np.load(path) as file:
+        stamp_s = file["t"].astype(float)
+        if name in RECEIVE_TIMES:
+            cycles = np.maximum(1, np.rint(np.diff(stamp_s) / ur5.SERVO_PERIOD_CB3_S))
+            stamp_s = ur5.SERVO_PERIOD_CB3_S * np.concatenate([[0.0], np.cumsum(cycles)])
+        for kind, key in JOINT_KINDS.items():
+            found[kind] = Channels(stamp_s, file[key].astype(float))
+        if "acc" in file.files:
+            stamp_s = file["acc_t"].astype(float)
+            later = np.concatenate([[True], np.diff(stamp_s) > 0])  # the source repeats some stamps
+            for kind, columns in IMU_KINDS.items():
+                found[kind] = Channels(stamp_s[later], file["acc"][later, columns].astype(float))
+    return found
+
+
+def noise_of(recordings: list[dict[str, Channels]]) -> dict[str, np.ndarray]:
+    """Kind -> (C,) standard deviation of the differences of adjacent samples, all recordings together."""
+    return {
+        kind: np.concatenate([np.diff(r[kind].values, axis=0) for r in recordings if kind in r]).std(axis=0)
+        for kind in KINDS
+    }
+
+
+def scores(channels: Channels, noise_std: np.ndarray) -> np.ndarray:
+    """(T', C) what the detector makes of readings in which nothing was put."""
+    return np.array([j.score for _, j in judged(channels, ImpulseConfig(tuple(noise_std), threshold=1e6))])
+
+
+def judged(channels: Channels, config: ImpulseConfig) -> Iterator[tuple[int, object]]:
+    """(index of the reading, verdict) of every reading that has one."""
+    detector = ImpulseDetector(config)
+    for k, (stamp_s, row) in enumerate(zip(channels.stamp_s.tolist(), channels.values)):
+        verdict = detector.update(stamp_s, row)
+        if verdict is not None:
+            yield k - 2, verdict
+
+
+def thresholds_of(recordings: list[dict[str, Channels]], noise_std: dict[str, np.ndarray]) -> dict[str, float]:
+    """Kind -> score with 1 % false alarms over all recordings, as they are or made faster, whichever asks for more."""
+    found = {}
+    for kind in KINDS:
+        asked = []
+        for factor in FASTER:
+            pooled = [
+                scores(Channels(r[kind].stamp_s[start::factor], r[kind].values[start::factor]), noise_std[kind]).ravel()
+                for r in recordings if kind in r for start in range(factor)
+            ]
+            asked.append(float(np.quantile(np.concatenate(pooled), 1 - FALSE_ALARMS)))
+        found[kind] = max(asked)
+    return found
