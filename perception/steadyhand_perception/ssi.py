@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from steadyhand import cell
 from steadyhand.config import check_ranges, described
@@ -40,7 +41,7 @@ class SsiConfig:
     good: float = described(0.05, "SSI below which a signal is good", "", 0.0, 1.0)
     refuse: float = described(0.15, "SSI above which nothing is armed", "", 0.0, 1.0)
     images_min: int = described(30, "images of a scene, at least", "", 2, 10_000)
-    gate_m: float = described(0.02, "detections so near one another in two images are one object", "m", 0.001, 0.04)
+    gate_m: float = described(0.04, "detections so near one another in two images may be one object", "m", 0.001, 0.1)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -77,28 +78,30 @@ class Followed:
 
 
 def follow(images: Sequence[Seen], gate_m: float) -> list[Followed]:
-    """The objects of a scene that stands still: a detection belongs to the nearest object within the gate, else to a new
-    one; an object takes one detection of an image."""
+    """The objects of a scene that stands still: each image's detections are given to the objects with the least total
+    squared distance from their mean places, within the gate; what is left over is a new object."""
     n, found, means, hits = len(images), [], np.zeros((0, 2)), np.zeros(0)
     for k, image in enumerate(images):
-        free = np.ones(len(found), dtype=bool)
+        if not image.objects:
+            continue
+        places = np.array([o.position_m[:2] for o in image.objects], dtype=float)
+        cost = np.minimum(((places[:, None] - means) ** 2).sum(axis=2), gate_m**2)
+        index = np.full(len(places), -1)
+        for i, j in zip(*linear_sum_assignment(cost)):
+            if cost[i, j] < gate_m**2:
+                index[i] = j
+        for i in np.flatnonzero(index < 0):
+            index[i] = len(found)
+            nan = np.full(n, np.nan)
+            found.append(Followed(np.full((n, 2), np.nan), nan.copy(), np.zeros(n), nan.copy()))
+            means, hits = np.vstack([means, np.zeros(2)]), np.append(hits, 0)
         for i, o in enumerate(image.objects):
-            away = np.linalg.norm(means - np.asarray(o.position_m)[:2], axis=1)
-            near = np.flatnonzero((away < gate_m) & np.pad(free, (0, len(away) - len(free))))
-            if len(near):
-                index = int(near[np.argmin(away[near])])
-                free[index] = False
-            else:
-                index = len(found)
-                nan = np.full(n, np.nan)
-                found.append(Followed(np.full((n, 2), np.nan), nan.copy(), np.zeros(n), nan.copy()))
-                means, hits = np.vstack([means, np.zeros(2)]), np.append(hits, 0)
-            object_ = found[index]
-            object_.xy_m[k], object_.yaw_rad[k], object_.presence[k] = o.position_m[:2], o.yaw_rad, o.presence
+            one = found[index[i]]
+            one.xy_m[k], one.yaw_rad[k], one.presence[k] = places[i], o.yaw_rad, o.presence
             if image.defect is not None:
-                object_.defect[k] = image.defect[i]
-            hits[index] += 1
-            means[index] += (object_.xy_m[k] - means[index]) / hits[index]
+                one.defect[k] = image.defect[i]
+        hits[index] += 1
+        means[index] += (places - means[index]) / hits[index][:, None]
     return found
 
 
