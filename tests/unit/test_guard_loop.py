@@ -1,14 +1,17 @@
 """The guard's loop in this process, with real sockets: what must happen even when every cycle takes too long."""
 import gc
+import itertools
 import socket
 import time
 
+import numpy as np
 import pytest
 
-from steadyhand.guard_protocol import VERSION, Hello, decode, encode
+from steadyhand.guard_protocol import VERSION, Arm, Heartbeat, Hello, decode, encode
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.fake import FakeRobot
 from steadyhand_firmware_bridge.guard import base
+from steadyhand_firmware_bridge.guard import loop as loop_module
 from steadyhand_firmware_bridge.guard import server as server_module
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
@@ -143,3 +146,75 @@ def test_another_version_is_refused(server, say):
     reply, _ = say(Hello("old", commander=True, version=VERSION + 1))
     assert not reply.ok and f"this guard speaks {VERSION}" in reply.message
     assert server.clients[0].hello is None and not server.clients[0].commander
+
+
+class Clock:
+    """Time as the loop sees it: passes only while it waits, and where a test says so."""
+
+    def __init__(self):
+        self.now_s = 100.0
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+
+    def select(self, reading, writing, failing, timeout_s):
+        self.now_s += timeout_s
+        return [], [], []
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(loop_module, "time", clock)
+    monkeypatch.setattr(loop_module, "select", clock)
+    return clock
+
+
+class Noted(Quick):
+    """Notes when each cycle began."""
+
+    def __init__(self, acts):
+        super().__init__(acts)
+        self.begun_s = []
+
+    def service(self, now_s):
+        self.begun_s.append(now_s)
+        super().service(now_s)
+
+
+def run_held_up(server, clock, held_up_s, armed=False):
+    """Sixty cycles, the fiftieth of which takes `held_up_s`; the guard and when each of the last eleven began."""
+    loop = Loop(server, 0.008)
+
+    def arm():
+        guard.commander_changed("shell", clock.now_s)
+        guard.handle("shell", Heartbeat("shell", True), clock.now_s)
+        guard.handle("operator", Arm("auto", server.credential, "r"), clock.now_s)
+
+    robot = Noted({
+        20: arm if armed else lambda: None, 50: lambda: clock.sleep(held_up_s), 60: lambda: setattr(loop, "ending", True)
+    })  # fmt: skip
+    guard = Guard(robot, GuardConfig(), server.credential, itertools.count(1000).__next__, lambda *_: None, clock.now_s)
+    loop.run(guard)
+    return guard, robot.begun_s[49:60]
+
+
+def test_after_a_hold_up_the_missed_cycles_are_not_made_up_for_in_a_burst(server, clock):
+    guard, begun_s = run_held_up(server, clock, 0.030)
+    assert np.diff(begun_s) * 1e3 == pytest.approx([30] + [8] * 9, abs=0.05)
+    assert guard.late_cycles == 1
+
+
+def test_a_cycle_less_than_a_period_late_is_none_and_the_next_one_keeps_its_time(server, clock):
+    guard, begun_s = run_held_up(server, clock, 0.012)
+    assert np.diff(begun_s) * 1e3 == pytest.approx([12, 4] + [8] * 8, abs=0.05)
+    assert guard.late_cycles == 0
+
+
+@pytest.mark.parametrize("late_s, cause", [(0.038, "shutdown"), (0.042, "loop_late")])
+def test_a_cycle_so_late_that_the_robot_has_stopped_by_itself_is_a_stop(server, clock, late_s, cause):
+    guard, _ = run_held_up(server, clock, 0.008 + late_s, armed=True)
+    assert guard.counters()["armed"] == 1 and guard._last_stop["cause"] == cause
