@@ -939,6 +939,66 @@ def _(s):
     s.home()
 
 
+@call("receive.getRobotMode(in a stop)")
+def _(s):
+    """A category 2 stop leaves the power on, and the stop position is monitored: up to 0.05 rad are allowed.
+
+    "User Manual UR5/CB3" 3.4.5: glossary, and 2.5.1 "Monitoring of safety inputs" (pages I-15, I-16).
+    """
+    s.control.triggerProtectiveStop()
+    until(s.receive.isProtectiveStopped, 3.0, "a protective stop")
+    s.rest()
+    s.robot.pendant("shove 0 0.6")
+    s.rest()
+    assert s.receive.isProtectiveStopped() and s.receive.getRobotMode() == 7
+    s.dashboard.stop()
+    s.robot.pendant("unlock_protective_stop")
+    s.ready()
+    s.home()
+
+
+@call("receive.getSafetyStatusBits")
+def _(s):
+    """A joint that is moved by more than 0.05 rad while a stop acts: category 0, a violation (bit 8), powered off.
+
+    "User Manual UR5/CB3" 3.4.5, 2.5.1: "the safety system issues a Stop Category 0"; Remote Control via RTDE, safety
+    status bits; the words are error C191A15's.
+    """
+    s.robot.pendant("safeguard_stop")
+    until(lambda: s.receive.getSafetyStatusBits() & 1 << 4, 3.0, "a safeguard stop")
+    s.rest()
+    s.robot.pendant("shove 0 2.5")
+    until(lambda: s.receive.getSafetyStatusBits() & 1 << 8, 3.0, "a violation")
+    assert s.receive.getSafetyStatusBits() & 1 << 10
+    until(lambda: s.receive.getSafetyMode() == 8 and s.receive.getRobotMode() == 3)
+    assert "robot is moving in stop mode" in s.robot.state["messages"][-1]
+    s.rest()
+
+
+@call("dashboard.unlockProtectiveStop(violation)")
+def _(s):
+    """Neither unlocking nor the closed safeguard ends a violation: the safety system is restarted, then powered on.
+
+    "Dashboard Server": restart safety, "used when robot gets a safety fault or violation"; afterwards it is in power off.
+    "User Manual UR5e" 5.11: "when a safety limit is exceeded, the safety system must be restarted".
+    """
+    held = s.receive.getActualQ()
+    s.robot.pendant("release_safeguard")
+    with contextlib.suppress(RuntimeError):  # how this client says that it was refused
+        s.dashboard.unlockProtectiveStop()
+        raise AssertionError("unlocked")
+    assert s.receive.getSafetyMode() == 8 and s.receive.getRobotMode() == 3
+    assert np.abs(np.array(s.receive.getActualQ()) - held).max() < 1e-3, "the arm moved under its brakes"
+    s.dashboard.restartSafety()
+    until(lambda: s.receive.getSafetyMode() == 1)
+    assert s.receive.getRobotMode() == 3
+    s.dashboard.powerOn()
+    until(lambda: s.receive.getRobotMode() == 5)
+    s.dashboard.brakeRelease()
+    s.ready()
+    s.home()
+
+
 @call("receive.isEmergencyStopped")
 def _(s):
     s.robot.pendant("emergency_stop")

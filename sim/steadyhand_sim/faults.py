@@ -77,6 +77,7 @@ FAULTS: dict[str, FaultSpec] = {
     "release_emergency_stop": _controller("release_emergency_stop"),
     "safeguard_stop": _controller("safeguard_stop"),
     "release_safeguard": _controller("release_safeguard"),
+    "restart_safety": _controller("restart_safety"),
     "power_off": _controller("power_off"),
     "power_on": _controller("power_on"),
     "brake_release": _controller("brake_release"),

@@ -17,7 +17,11 @@ from steadyhand_sim.snapshot import Snapshot
 
 JOINT_TORQUE_NM = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0)  # UR5 size 3 and size 1 joints, largest torque
 CONTACT_DISTANCE_M = 1e-3
-BRAKE_TORQUE_NM = (330.0,) * ur5.DOF
+# Torque with which the arm, stretched out with 5 kg, comes to rest in the times and distances that the vendor gives for
+# stop category 0 (base 244 ms, 0.31 rad; shoulder 530 ms, 0.70 rad; elbow 164 ms, 0.22 rad, each from 183 deg/s: "User
+# Manual UR5/CB3" 3.4.5, appendix A.1). The wrists are not in its table: the largest torque of their motors is assumed.
+BRAKE_TORQUE_NM = (120.0, 150.0, 72.0, 28.0, 28.0, 28.0)
+BRAKE_GIVE_RAD = 1e-3  # a held joint comes back by so much
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,13 @@ class World:
         self._read()
 
     def step_braked(self, n_substeps: int) -> None:
-        """Pass time with the joint brakes engaged: the arm is held where it was, targets are forgotten."""
-        if self._brake_rad is None:
-            self._brake_rad = self.q_rad.copy()
+        """Pass time with the joint brakes engaged: they stop the arm and hold it; targets are forgotten.
+
+        Friction brakes: beyond their torque they slip, and nothing brings the arm back but their own give.
+        """
         for _ in range(n_substeps):
+            held = self.q_rad if self._brake_rad is None else self._brake_rad
+            self._brake_rad = np.clip(held, self.q_rad - BRAKE_GIVE_RAD, self.q_rad + BRAKE_GIVE_RAD)
             self._drive((self._brake_rad - self.q_rad) / self.physics_period_s, BRAKE_TORQUE_NM)
         self._motor.reset(self.q_rad)
         self._target_rad, self._target_rad_s = self.q_rad.copy(), np.zeros(ur5.DOF)

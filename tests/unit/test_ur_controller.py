@@ -467,12 +467,13 @@ def pendant(robot):
 
 @pytest.mark.parametrize(
     "line", ["touch", "touch 1", "touch 1 2 nan", "touch 1 2 3 4", "touch a b c", "digital_input", "digital_input 1",
-             "digital_input 70 1", "digital_input -1 1", "digital_input 1 2", "digital_input 1 1 1", "", "fly"],
+             "digital_input 70 1", "digital_input -1 1", "digital_input 1 2", "digital_input 1 1 1", "", "fly", "shove",
+             "shove 0", "shove 6 1", "shove -1 1", "shove 0 nan", "shove 0 99", "object"],
 )  # fmt: skip
 def test_what_cannot_be_done_at_the_pendant_is_named_and_changes_nothing(robot, pendant, line):
     assert "give" in pendant._act(line)["error"] or line.split()[0] in pendant._act(line)["error"]
     robot.step()
-    assert robot.measured.digital_inputs == 0 and robot.tcp_force_n.tolist() == [0.0] * 6
+    assert robot.measured.digital_inputs == 0 and robot.tcp_force_n.tolist() == robot.plant.qd_rad_s.tolist() == [0.0] * 6
 
 
 def test_what_is_done_at_the_pendant_is_seen_by_the_controller(robot, pendant):

@@ -80,6 +80,9 @@ class Cells:
         controller = graph.score.state()["controller"]
         if "EMERGENCY" in controller["safety_mode"]:
             graph.score.fault("release_emergency_stop")
+        if controller["safety_mode"] in ("VIOLATION", "FAULT"):  # a shove that the safety system ended with the brakes
+            graph.score.fault("restart_safety")
+            controller = graph.score.state()["controller"]
         if controller["robot_mode"] != "RUNNING":
             graph.score.fault("power_on")
             graph.wait(0.6)

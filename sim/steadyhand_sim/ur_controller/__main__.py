@@ -76,8 +76,9 @@ class Pendant:
         }
 
     def _at_the_plant(self, name: str = "", *values: str) -> dict:
-        """`touch FX FY FZ` presses against the tool (N, `base`); `digital_input N 0|1` sets an input; `object WIDTH`
-        puts something of that width (m, 0 for nothing) between the fingers; `gripper_fault FLT` is a Robotiq's."""
+        """`touch FX FY FZ` presses against the tool (N, `base`); `shove JOINT SPEED` knocks a joint (0..5, rad/s);
+        `digital_input N 0|1` sets an input; `object WIDTH` puts something of that width (m, 0 for nothing) between the
+        fingers; `gripper_fault FLT` is a Robotiq's."""
         plant = self._server.controller.plant
         try:
             if name == "touch":
@@ -85,6 +86,12 @@ class Pendant:
                 if len(force) != 3 or not all(map(math.isfinite, force)):
                     raise ValueError("give three finite numbers, N")
                 plant.tcp_force_n[:3] = force
+                return {"result": None}
+            if name == "shove":
+                joint, speed = int(values[0]), float(values[1])
+                if not (0 <= joint < 6 and abs(speed) <= 10.0):
+                    raise ValueError("give a joint of 0 to 5, and up to 10 rad/s")
+                plant.shove(joint, speed)
                 return {"result": None}
             if name == "digital_input":
                 bit, on = map(int, values)
@@ -98,9 +105,9 @@ class Pendant:
             if name == "gripper_fault" and self._server.robotiq is not None:
                 self._server.robotiq.fault = int(values[0])
                 return {"result": None}
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             return {"error": f"{name}: {error}"}
-        others = "state, touch FX FY FZ, digital_input N 0|1, object WIDTH, gripper_fault FLT"
+        others = "state, touch FX FY FZ, shove JOINT SPEED, digital_input N 0|1, object WIDTH, gripper_fault FLT"
         return {"error": f"give {others} or one of {', '.join(PENDANT)}"}
 
 

@@ -23,6 +23,7 @@ from steadyhand_sim.ur_controller.motion import Brake, Hold, Motion, Setpoint
 from steadyhand_sim.ur_controller.pendant import PendantMixin
 from steadyhand_sim.ur_controller.plant import Plant, PlantCommand
 from steadyhand_sim.ur_controller.registers import Bank
+from steadyhand_sim.ur_controller.stop_monitor import StopMonitor
 
 ProgramFactory = Callable[[str, Mapping[str, Callable[..., Any]], float, Callable[[str], None]], Any]
 MAX_MESSAGES = 500
@@ -88,6 +89,7 @@ class URController(PendantMixin):
         self._history: deque[list[float]] = deque(maxlen=64)
         self._forces: deque[np.ndarray] = deque(maxlen=64)
         self._protective_s = -math.inf
+        self._stop_monitor = StopMonitor(config.joint_speed_limit_rad_s, 0.0)  # a new one with each stop
         # "started", "stopped" with the program's name, "error" with line and reason
         self.on_program_event: Callable[[str, int, str], None] = lambda kind, line, text: None
         self.builtins = Builtins(self)
@@ -172,6 +174,10 @@ class URController(PendantMixin):
                 self.runtime_state = RuntimeState.STOPPED
 
     def _supervise(self) -> None:
+        if self.safety_mode in modes.CONTROLLED:
+            wrong = self._stop_monitor.look(self.measured.q_rad, self.measured.qd_rad_s, self.time_s)
+            if wrong:
+                self.violation(wrong)
         if self.safety_mode not in modes.MOTION_ALLOWED:
             return
         speed = float(np.abs(self.target.qd_rad_s).max())

@@ -17,6 +17,8 @@ from steadyhand_sim.ur_controller.plant import (
     CLOSE_BIT, PREGRASP_BIT, VOLTAGE_FULL_SCALE_V, WIDTH_FULL_SCALE_M, PlantCommand, PlantState,
 )
 
+# "User Manual UR5/CB3" 3.4.5, table of stop category 0: base 183 deg/s to rest in 244 ms. Gravity is not modelled here.
+BRAKES_RAD_S2 = 13.0
 FINGER_SPEED_M_S = 0.15  # of the opening, both fingers together
 
 
@@ -51,6 +53,10 @@ class KinematicPlant:
         self._qdd = np.zeros(ur5.DOF)
         self._last: PlantCommand | None = None
 
+    def shove(self, joint: int, rad_s: float) -> None:
+        """Somebody knocks against the arm: this joint suddenly moves so much faster."""
+        self.qd_rad_s = self.qd_rad_s + rad_s * np.eye(ur5.DOF)[joint]
+
     def state(self) -> PlantState:
         """What the encoders show."""
         return PlantState(
@@ -63,7 +69,10 @@ class KinematicPlant:
         """Integrate over one control cycle."""
         self._grip(command.digital_outputs, dt_s)
         if command.brakes_engaged:
-            self.qd_rad_s, self._qdd = np.zeros(ur5.DOF), np.zeros(ur5.DOF)
+            before = self.qd_rad_s
+            self.qd_rad_s = before - np.clip(before, -BRAKES_RAD_S2 * dt_s, BRAKES_RAD_S2 * dt_s)
+            self.q_rad = self.q_rad + 0.5 * (before + self.qd_rad_s) * dt_s
+            self._qdd = np.zeros(ur5.DOF)
             self._delayed.clear()
             self._last = None
             return self.state()

@@ -65,11 +65,12 @@ class JointMode(enum.IntEnum):
 MOTION_ALLOWED = frozenset((SafetyMode.NORMAL, SafetyMode.REDUCED))
 EMERGENCY = frozenset((SafetyMode.SYSTEM_EMERGENCY_STOP, SafetyMode.ROBOT_EMERGENCY_STOP))
 BROKEN = frozenset((SafetyMode.VIOLATION, SafetyMode.FAULT))  # left by a restart of the safety system only
-POWERLESS = EMERGENCY | BROKEN  # the power goes off once at rest
+POWERLESS = EMERGENCY | BROKEN  # the power goes off, in an emergency stop once at rest
 SAFEGUARD = frozenset((
     SafetyMode.SAFEGUARD_STOP, SafetyMode.AUTOMATIC_MODE_SAFEGUARD_STOP,
     SafetyMode.SYSTEM_THREE_POSITION_ENABLING_STOP,
 ))  # fmt: skip
+CONTROLLED = EMERGENCY | SAFEGUARD | {SafetyMode.PROTECTIVE_STOP}  # stops of category 1 and 2: `stop_monitor`
 
 _STOPPED_DUE_TO_SAFETY = 1 << 10
 _EMERGENCY_STOPPED = 1 << 7

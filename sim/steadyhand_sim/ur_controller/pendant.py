@@ -4,6 +4,7 @@ from __future__ import annotations
 from steadyhand_sim.ur_controller import modes
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.motion import Brake
+from steadyhand_sim.ur_controller.stop_monitor import StopMonitor
 
 
 class PendantMixin:
@@ -89,15 +90,15 @@ class PendantMixin:
         if self.safety_mode is SafetyMode.RECOVERY:
             self.safety_mode = SafetyMode.NORMAL
 
-    def violation(self) -> None:
-        """The safety system found a violation of its limits: power off until the safety system is restarted."""
+    def violation(self, reason: str = "violation") -> None:
+        """The safety system found a violation of its limits: category 0, until the safety system is restarted."""
         if self.safety_mode not in modes.BROKEN:
-            self._safety_stop(SafetyMode.VIOLATION, "violation")
+            self._category_0(SafetyMode.VIOLATION, reason)
 
     def fault(self) -> None:
-        """The safety system has a fault of its own."""
+        """The safety system has a fault of its own: category 0 too."""
         if self.safety_mode is not SafetyMode.FAULT:
-            self._safety_stop(SafetyMode.FAULT, "fault")
+            self._category_0(SafetyMode.FAULT, "fault")
 
     def restart_safety(self) -> None:
         """Ends the program; the robot is powered off afterwards (dashboard manual)."""
@@ -189,11 +190,17 @@ class PendantMixin:
 
     def _safety_stop(self, mode: SafetyMode, reason: str) -> None:
         self.safety_mode = mode
+        self._stop_monitor = StopMonitor(self.config.joint_speed_limit_rad_s, self.time_s)
         self.log(f"{mode.name}: {reason}")
         if self.program is not None:
             self._pause(self.config.safety_stop_rad_s2)
         else:
             self.motion = Brake(self.target, self.config.safety_stop_rad_s2)
+
+    def _category_0(self, mode: SafetyMode, reason: str) -> None:
+        """No controlled braking: the power is gone, the brakes take the arm. The program is only paused."""
+        self._safety_stop(mode, reason)
+        self.robot_mode, self._power_timer = RobotMode.POWER_OFF, None
 
     def _pause(self, deceleration_rad_s2: float) -> None:
         if self.runtime_state not in (RuntimeState.PAUSING, RuntimeState.PAUSED) and not self.motion.done:

@@ -24,7 +24,7 @@ class PlantCommand:
     q_target_rad: np.ndarray  # (6,)
     qd_target_rad_s: np.ndarray  # (6,)
     qdd_target_rad_s2: np.ndarray  # (6,) feed-forward
-    brakes_engaged: bool = False  # power off or emergency stop completed: hold where you are, ignore the targets
+    brakes_engaged: bool = False  # without power: the brakes stop the joints and hold them, targets are ignored
     digital_outputs: int = 0  # bit n = standard digital output n; bits 8-15 configurable, 16-17 tool
 
 
