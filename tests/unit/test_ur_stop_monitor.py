@@ -14,9 +14,7 @@ from steadyhand_sim.world import BRAKE_GIVE_RAD, World
 
 LIMIT_RAD_S, DT_S, E0 = 3.34, 0.008, np.eye(6)[0]
 MOVE = "def move():\n  q = get_actual_joint_positions()\n  q[0] = q[0] + 2.0\n  movej(q, a=10.0, v=3.0)\nend\n"
-CONTROLLED = [
-    "protective_stop", "safeguard_stop", "automatic_safeguard_stop", "three_position_stop",
-]  # fmt: skip
+CONTROLLED = ["protective_stop", "safeguard_stop", "automatic_safeguard_stop", "three_position_stop"]
 
 
 def watched(speeds_rad_s, dt_s=DT_S):
