@@ -11,9 +11,10 @@ residuals, and `disagreement` the range of the predictions. In fast motion the s
 them, so that the threshold rises with the motion itself and at once; the reading that is judged has no part in it. No
 model of the robot is used.
 
-A neighbour of a spike is not one: its own deviation from the straight line through its neighbours is half the spike's.
-So a reading counts only where its deviation is not less than that of the next one; earlier spikes have been repaired.
-Two spikes in adjacent samples of a channel cannot be told from a step, and are not.
+Two rules keep apart what looks alike. A step of the signal is explained by the side it belongs to: the nearest
+prediction must leave a tenth of the residual. A neighbour of a spike is not one: its deviation from the straight line
+through its neighbours is half the spike's, so a reading counts only where its deviation is not less than that of the
+next one; earlier spikes have been repaired. Spikes in adjacent samples of a channel may be taken for a step.
 """
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ from steadyhand.errors import ConfigError, ProtocolError
 DELAY_SAMPLES = 2  # a reading is judged when two later ones are there
 # Stencils of the predictions, as places among the neighbours (k-2, k-1, k+1, k+2).
 _STENCILS = ((0, 1), (1, 2), (2, 3), (0, 1, 2), (0, 1, 2, 3))
+_NEAREST_SHARE = 0.1
 _TO_STD = 1.4826  # median absolute deviation -> standard deviation of a normal distribution
 
 
@@ -104,7 +106,8 @@ class ImpulseDetector:
         recent = _TO_STD * np.median(self._recent, axis=0) if self._recent else 0.0
         scale = self._noise + c.recent_gain * recent + c.disagreement_gain * np.ptp(predictions, axis=0)
         own, next_one = (np.abs(_off_line(stamps[k - 1 : k + 2], rows[k - 1 : k + 2])) for k in (middle, middle + 1))
-        score = np.where(own >= next_one, residual / scale, 0.0)
+        alone = (own >= next_one) & (np.abs(predictions - raw).min(axis=0) >= _NEAREST_SHARE * residual)
+        score = np.where(alone, residual / scale, 0.0)
         spikes = score > c.threshold
         self._recent.append(residual)
         self.found += spikes

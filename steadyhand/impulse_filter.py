@@ -15,6 +15,7 @@ import numpy as np
 from steadyhand import impulse
 from steadyhand.errors import ConfigError
 from steadyhand.impulse import ImpulseConfig, ImpulseDetector, Judged
+from steadyhand.impulse_channels import CHANNELS
 
 DELAY_SAMPLES = impulse.DELAY_SAMPLES + 1
 
@@ -54,3 +55,18 @@ class ImpulseFilter:
         middle = self._window[1]
         values = self._kernel @ np.stack([j.repaired for j in self._window])
         return Filtered(middle.stamp_s, values, middle.spikes, stamp_s - middle.stamp_s)
+
+
+class JointFilter:
+    """Filters of a UR5's positions and velocities; what is old is carried forward to now by the filtered velocity."""
+
+    def __init__(self, side_weight: float = 0.25):
+        self.position = ImpulseFilter(CHANNELS["position"], side_weight)
+        self.velocity = ImpulseFilter(CHANNELS["velocity"], side_weight)
+
+    def update(self, stamp_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """One reading (6,), (6,): position now and velocity, as old as the filter is; None as `ImpulseFilter`."""
+        q, qd = self.position.update(stamp_s, q_rad), self.velocity.update(stamp_s, qd_rad_s)
+        if q is None or qd is None:
+            return None
+        return q.values + q.delay_s * qd.values, qd.values

@@ -52,14 +52,15 @@ def _run_share(actor: Actor, seeds: list[int], env_changes: dict | None) -> list
     from steadyhand_sim.envs.pick_place import EnvConfig, PickPlaceEnv
 
     env = PickPlaceEnv(EnvConfig(**(env_changes or {})))
-    act = _actor_function(actor)
+    act = actor_function(actor)
     try:
-        return [_run_one(env, act, actor, seed) for seed in seeds]
+        return [run_one(env, act, actor, seed) for seed in seeds]
     finally:
         env.close()
 
 
-def _run_one(env, act, actor: Actor, seed: int) -> Episode:
+def run_one(env, act, actor: Actor, seed: int) -> Episode:
+    """One episode of an environment, driven by `act` (observation -> actions), of `actor`'s disturbance."""
     rng = np.random.default_rng([seed, 7])
     observation, info = env.reset(seed=seed)
     observations, disturbance, over = [], np.zeros(4), False
@@ -87,7 +88,8 @@ def _run_one(env, act, actor: Actor, seed: int) -> Episode:
                    info["accepted"], np.array(observations), chunks)
 
 
-def _actor_function(actor: Actor):
+def actor_function(actor: Actor):
+    """Observation -> chunk (HORIZON, ACTION_DIM), of the demonstrator or of the exported model."""
     if actor.model is None:
         return lambda observation: expert_actions(observation[None])[0]
     from steadyhand_policies.local_onnx import open_session

@@ -89,6 +89,10 @@ FAULTS: dict[str, FaultSpec] = {
     "play": _controller("play_program"),
     "stop_program": _controller("stop_program"),
     "kill_feedback": FaultSpec(lambda target, _: target.set_feedback(False)),
+    "impulse_noise": FaultSpec(
+        lambda target, p: target.set_impulses(p["sigmas"], p["every_steps"]),
+        {"sigmas": Parameter(0.0, 100.0, 5.0), "every_steps": Parameter(1.0, 1e6, 100.0)},
+    ),
     "restore_feedback": FaultSpec(lambda target, _: target.set_feedback(True)),
 }
 

@@ -1,11 +1,14 @@
 """The cell behind the emulated controller's terminals: joints, gripper by digital outputs, width by analog input."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from steadyhand import kinematics, ur5
 from steadyhand.errors import ConfigError
 from steadyhand_sim.currents import motor_currents
+from steadyhand_sim.impulse_noise import ImpulseNoise
 from steadyhand_sim.ur_controller.plant import (
     CLOSE_BIT, PREGRASP_BIT, VOLTAGE_FULL_SCALE_V, WIDTH_FULL_SCALE_M, PlantCommand, PlantState,
 )
@@ -30,6 +33,7 @@ class CellPlant:
         self.gripper_by_outputs = True  # false: a gripper with a controller of its own drives the fingers
         self._gripper = ""
         self._wrench = np.zeros(ur5.DOF)
+        self.impulses: ImpulseNoise | None = None  # on the encoders, while it is switched on
 
     def state(self) -> PlantState:
         """The present state, without advancing time."""
@@ -58,7 +62,14 @@ class CellPlant:
             self.world.step(command.q_target_rad, command.qd_target_rad_s, n_substeps)
         keep = np.exp(-dt_s / FORCE_TIME_CONSTANT_S)
         self._wrench = keep * self._wrench + (1.0 - keep) * self._tcp_wrench()
-        return self.state()
+        return self._read(self.state())
+
+    def _read(self, state: PlantState) -> PlantState:
+        """What the sensors make of it."""
+        if self.impulses is None:
+            return state
+        on_q, on_qd = np.split(self.impulses.draw(state.current_a), 2)
+        return replace(state, q_rad=state.q_rad + on_q, qd_rad_s=state.qd_rad_s + on_qd)
 
     def gripper_width_m(self) -> float:
         """Measured opening, for a gripper that is not wired to the terminals."""

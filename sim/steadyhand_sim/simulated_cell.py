@@ -8,6 +8,7 @@ from dataclasses import replace
 from steadyhand.errors import ConfigError
 from steadyhand_sim import faults
 from steadyhand_sim.agv.body_link import VehicleInCell
+from steadyhand_sim.impulse_noise import ImpulseNoise, ImpulseNoiseConfig
 from steadyhand_sim.snapshot import CAMERA_STATES, Snapshot
 from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.world import World
@@ -70,6 +71,11 @@ class SimulatedCell:
     def set_feedback(self, on: bool) -> None:
         """Whether the controller's servers send anything."""
         self.feedback = on
+
+    def set_impulses(self, sigmas: float, every_steps: float) -> None:
+        """Impulse noise on the encoders from now on, of the scene's seed; 0 sigmas: none."""
+        config = ImpulseNoiseConfig(sigmas, every_steps)
+        self.controller.plant.impulses = ImpulseNoise.of_joints(self.world.seed, config) if sigmas > 0 else None
 
     def stall(self, duration_s: float) -> None:
         """The controller's computer misses its cycles for a while."""

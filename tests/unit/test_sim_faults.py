@@ -136,3 +136,14 @@ def test_force_estimate_shows_a_push_in_the_controllers_frame(sim):
     for _ in range(30):
         pushed = plant.step(command, 0.008)
     np.testing.assert_allclose(pushed.tcp_force_n[:3], [0.0, -60.0, -20.0], atol=3.0)  # `base` is half a turn away
+
+
+def test_impulse_noise_is_on_the_encoders_only_and_can_be_switched_off(sim):
+    plant, quiet = sim.controller.plant, PlantCommand(cell.HOME_Q_RAD, np.zeros(6), np.zeros(6))
+    sim.inject("impulse_noise", {"every_steps": 1.0})
+    plant.step(quiet, 0.008)
+    moved = PlantCommand(cell.HOME_Q_RAD + 0.01, np.full(6, 1.0), np.zeros(6))
+    on_encoders = [plant.step(moved, 0.008).q_rad - sim.world.q_rad for _ in range(20)]
+    assert np.abs(on_encoders).max() > 1e-4
+    sim.inject("impulse_noise", {"sigmas": 0.0})
+    assert (plant.step(moved, 0.008).q_rad == sim.world.q_rad).all()

@@ -85,7 +85,7 @@ class PickPlaceEnv(gymnasium.Env):
         self._world.config = replace(c.world, q_start_rad=tuple(self._start_q_rad()))
         self._world.reset(scene_seed, n_cubes)
         self._world.set_gripper("pregrasp")
-        self._player = ChunkPlayer(self._world)
+        self._player = self._new_player()
         self._pending: list[tuple[int, Published, np.ndarray]] = []  # due cycle, state answered, actions
         self._next_s = 0.0
         self._closed, self._grasp_z_m = False, _GRASP_Z_M
@@ -133,6 +133,9 @@ class PickPlaceEnv(gymnasium.Env):
         if self._world is not None:
             self._world.close()
             self._world = None
+
+    def _new_player(self) -> ChunkPlayer:
+        return ChunkPlayer(self._world)
 
     # -- the graph's part --------------------------------------------------------------------------------------------
     def _deliver(self) -> None:
@@ -187,9 +190,11 @@ class PickPlaceEnv(gymnasium.Env):
             noise[:2] = self.config.target_noise_m * self.np_random.standard_normal(2)
         target = replace(self._target, position_m=self._target.position_m + noise)
         width = self._world.gripper_width + self.config.width_noise_m * self.np_random.standard_normal()
-        return policy_io.observation(
-            target, state.q_commanded_rad, state.qd_commanded_rad_s, float(width), self._closed
-        )
+        return self._sensed(target, state, float(width))
+
+    def _sensed(self, target: Target, state: Published, width_m: float) -> np.ndarray:
+        """The observation, by what is known of the arm: what it was told."""
+        return policy_io.observation(target, state.q_commanded_rad, state.qd_commanded_rad_s, width_m, self._closed)
 
     def _tool(self) -> tuple[np.ndarray, float]:
         """Position (3,) and speed of the commanded tool."""
