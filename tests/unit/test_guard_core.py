@@ -99,6 +99,20 @@ def test_starts_stopped_and_sends_nothing():
     assert rig.state.mode == "STOPPED" and rig.robot.sent == [] and rig.state.at_rest
 
 
+def test_a_plan_that_turns_round_is_not_at_rest_in_the_moment_it_stands():
+    rig = armed()
+    steps = np.array([1, 2, 3, 4, 3, 2, 1, 0]) * 2e-4  # 4 mrad/s: below what is measured as rest all the time
+    q_rad = np.array(rig.state.q_commanded_rad) + np.outer(steps, [1, 0, 0, 0, 0, 0])
+    verdict = rig.chunk(q_rad=q_rad.tolist(), source="planner")
+    assert verdict.accepted, verdict
+    seen = []
+    rig.run(0.4, lambda s: seen.append((s.at_rest, abs(s.qd_commanded_rad_s[0]))) or s.plan_left_s == 0.0)
+    assert max(speed for _, speed in seen) < 0.01 and min(speed for _, speed in seen[20:30]) < 1e-3
+    assert not any(at_rest for at_rest, _ in seen)
+    rig.run(0.3)
+    assert rig.state.at_rest
+
+
 def test_arms_with_the_credential_only_and_with_a_new_token_each_time():
     rig = Rig()
     rig.run(0.3)

@@ -129,8 +129,7 @@ class Guard(GuardBase):
 
     def _at_rest(self, now_s: float) -> bool:
         """Measured, since the stop if there was one, and with the commanded motion ended."""
-        commanded = self.motion.ended or not self.motion.moving
-        return commanded and self.rest.at_rest(now_s)
+        return self.motion.settled and self.rest.at_rest(now_s)
 
     def _holding(self, feedback: Feedback | None, fresh: bool, now_s: float) -> dict[str, str]:
         """Everything that is wrong now, by fault name."""

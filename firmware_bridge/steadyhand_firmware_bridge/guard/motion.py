@@ -12,6 +12,8 @@ from steadyhand.limits import Limits
 from steadyhand.plan import Plan, hold_plan
 from steadyhand.safety_gate import SafetyGate
 
+STILL_RAD_S = 1e-3  # a commanded speed not worth speaking of
+
 
 class Motion:
     """Holds a plan and an index; `advance` gives the set-point of one cycle. No plan: nothing is commanded."""
@@ -20,6 +22,7 @@ class Motion:
         self.period_s, self.limits = period_s, limits
         self.plan: Plan | None = None
         self.index = 0  # the next set-point
+        self._still_from = 0  # the first set-point with none behind it that moves
         self.q_rad = np.zeros(ur5.DOF)  # last set-point sent
         self.qd_rad_s = np.zeros(ur5.DOF)
         self._lag_s = lag_s
@@ -43,6 +46,8 @@ class Motion:
 
     def _replace(self, plan: Plan) -> None:
         self.plan, self.index = plan, 0
+        moves = np.flatnonzero(np.abs(plan.qd_rad_s).max(axis=1) > STILL_RAD_S)
+        self._still_from = int(moves[-1]) + 1 if len(moves) else 0
 
     def brake(self) -> float:
         """S1: play the plan to rest by scaling time; the stop's duration in seconds. Raises when there is no plan."""
@@ -65,7 +70,12 @@ class Motion:
     @property
     def moving(self) -> bool:
         """Whether the set-point sent last had a speed worth speaking of."""
-        return bool(np.abs(self.qd_rad_s).max() > 1e-3)
+        return bool(np.abs(self.qd_rad_s).max() > STILL_RAD_S)
+
+    @property
+    def settled(self) -> bool:
+        """Whether neither the set-point sent last nor any behind it moves: a plan that turns round stands for a moment."""
+        return not self.moving and (self.plan is None or self.index >= self._still_from)
 
     def left_s(self) -> float:
         """Time to the plan's rest."""
