@@ -21,15 +21,16 @@ from steadyhand import kinematics, robot_status, ur5
 from steadyhand.errors import RobotError
 from steadyhand_firmware_bridge import commissioning_primary
 from steadyhand_firmware_bridge.dashboard import DashboardClient
+from steadyhand_firmware_bridge.right_robot import MODEL, unfit_firmware
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from steadyhand_firmware_bridge.ur5 import GRIPPER, PAYLOAD, SCRIPT_PORT, SETPOINT
+from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT
+from steadyhand_firmware_bridge.ur5_fields import GRIPPER, PAYLOAD, SETPOINT
 
 OK, NOTE, WRONG, UNKNOWN = "ok", "note", "wrong", "not checked"
-OLDEST = {3: (3, 14), 5: (5, 6)}  # what our program and the checks of local control need
 ROBOTIQ_PORT = 63352
 FIELDS = (
     "timestamp", "actual_q", "target_q", "actual_TCP_pose", "robot_mode", "safety_mode", "runtime_state",
-    "robot_status_bits", "payload", "payload_cog", "target_speed_fraction",
+    "robot_status_bits", "payload", "payload_cog", "target_speed_fraction", "analog_io_types",
 )  # fmt: skip
 SLIDER = ("speed_slider_mask", "speed_slider_fraction")
 DRY_RUN, DRY_RUN_SPEED, DRY_RUN_RAD = "dry run at 10 %", 0.10, 0.05
@@ -122,10 +123,11 @@ def _dashboard(host: str, checks: list[Check], timeout_s: float) -> tuple[bool, 
         e_series = _version(version, checks)
         model = client.call("get robot model")
         checks.append(
-            Check("model", OK, model) if model == "UR5" else
+            Check("model", OK, model) if model == MODEL else
             Check("model", WRONG, model, "this runtime's kinematics and limits are those of a UR5: do not use it here")
         )
         checks.append(Check("serial number", OK, client.call("get serial number")))
+        _loaded(client.call("get loaded program"), checks)
         if e_series:
             remote = client.call("is in remote control").lower() == "true"
             checks.append(
@@ -146,17 +148,18 @@ def _dashboard(host: str, checks: list[Check], timeout_s: float) -> tuple[bool, 
 
 def _version(text: str, checks: list[Check]) -> bool:
     words = text.removeprefix("URSoftware").strip().split(" ")[0].split(".")
-    numbers = tuple(int(w) for w in words[:2]) if len(words) >= 2 and all(w.isdecimal() for w in words[:2]) else ()
-    oldest = OLDEST.get(numbers[0]) if numbers else None
-    shown = text[:60]
-    if oldest is None:
-        known = "PolyScope 3 (CB3) and 5 (e-Series)"
-        checks.append(Check("firmware", WRONG, shown, f"this driver speaks to {known}"))
-    elif numbers < oldest:
-        checks.append(Check("firmware", WRONG, shown, f"update PolyScope to {oldest[0]}.{oldest[1]} or later"))
-    else:
-        checks.append(Check("firmware", OK, f"{shown}, {'e-Series' if numbers[0] == 5 else 'CB3'}"))
-    return bool(numbers) and numbers[0] >= 5
+    numbers = tuple(int(w) for w in words[:2]) if len(words) >= 2 and all(w.isdecimal() for w in words[:2]) else (0, 0)
+    shown, unfit = text[:60], unfit_firmware(*numbers)
+    generation = "e-Series" if numbers[0] == 5 else "CB3"
+    checks.append(Check("firmware", WRONG, shown, unfit) if unfit else Check("firmware", OK, f"{shown}, {generation}"))
+    return numbers[0] >= 5
+
+
+def _loaded(answer: str, checks: list[Check]) -> None:
+    """A program that lies ready is what a play at the pendant starts, ours or not, with whatever its URCaps add."""
+    path = answer.partition("Loaded program:")[2].strip()
+    remedy = "play at the pendant starts it, not the guard: load none, or know what it and its URCaps do" if path else ""
+    checks.append(Check("loaded program", NOTE if path else OK, path or answer[:60], remedy))
 
 
 def _mode(answer: str, wanted: str, name: str, remedy: str, checks: list[Check]) -> None:
@@ -191,6 +194,9 @@ def _rtde(host: str, hz: float, checks: list[Check], timeout_s: float) -> None:
     running = int(last["runtime_state"]) != STOPPED
     checks.append(Check("program", NOTE if running else OK, "a program runs or is paused" if running else "none runs",
                         "arming ends it: stop it at the pendant if it is somebody's" if running else ""))  # fmt: skip
+    volts = bool(int(last["analog_io_types"]) & 1)
+    remedy = "" if volts else "with the gripper on the outputs, set it to voltage: its width is 0..10 V (Installation, I/O)"
+    checks.append(Check("analog input 0", OK if volts else NOTE, "voltage" if volts else "current", remedy))
     _pose(last, checks)
 
 

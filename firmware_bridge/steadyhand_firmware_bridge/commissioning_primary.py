@@ -15,8 +15,8 @@ import numpy as np
 from steadyhand import ur5
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge.primary import PRIMARY_PORT, Configured, Item, Packages, TcpOffset, configuration
+from steadyhand_firmware_bridge.right_robot import dh_apart_m, unfit_arm
 
-DH_TOLERANCE_M = 0.005
 TCP_TOLERANCE_M = 0.002
 ANGLE_TOLERANCE_RAD = 0.01
 
@@ -62,13 +62,9 @@ def judge(items: list[Item]) -> list[Finding]:
 
 
 def _configured(c: Configured) -> list[Finding]:
-    apart = np.abs(np.array([*c.dh_a_m, *c.dh_d_m]) - np.concatenate([ur5.DH_A_M, ur5.DH_D_M]))
-    found = [
-        Finding("kinematics configured", True, f"DH lengths within {apart.max() * 1e3:.1f} mm of a UR5's")
-        if apart.max() <= DH_TOLERANCE_M else
-        Finding("kinematics configured", False, f"DH lengths up to {apart.max() * 1e3:.0f} mm off a UR5's",
-                "the arm behind this controller is no UR5: do not use it here")
-    ]  # fmt: skip
+    unfit, _, remedy = unfit_arm(c.dh_a_m, c.dh_d_m).partition(": ")
+    within = f"DH lengths within {dh_apart_m(c.dh_a_m, c.dh_d_m) * 1e3:.1f} mm of a UR5's"
+    found = [Finding("kinematics configured", not unfit, unfit or within, remedy)]
     tight = (np.array(c.q_min_rad) > ur5.Q_MIN_RAD + ANGLE_TOLERANCE_RAD) | (
         np.array(c.q_max_rad) < ur5.Q_MAX_RAD - ANGLE_TOLERANCE_RAD
     )

@@ -17,19 +17,22 @@ from steadyhand.errors import ConfigError, RobotError
 DASHBOARD_PORT = 29999
 MAX_LINE = 4096
 MAX_QUEUE = 16
+# e-Series: so begins the refusal in local control, and of every command that needs remote control on a connection that was
+# made before control was switched (seen on robots: Universal_Robots_ROS_Driver issues 125 and 262)
+NOT_ALLOWED = "Command is not allowed due to safety reasons"
 
 # what the runtime uses; anything else is refused before it is sent
 COMMANDS = frozenset((
     "PolyscopeVersion", "robotmode", "safetymode", "safetystatus", "programState", "running", "stop", "play", "pause",
     "power on", "power off", "brake release", "unlock protective stop", "close safety popup", "close popup",
-    "restart safety", "is in remote control", "get robot model", "get serial number",
+    "restart safety", "is in remote control", "get robot model", "get serial number", "get loaded program",
     "quit",
 ))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DashboardReply:
-    """`ok` is false when the connection failed or the limit passed; `text` is then the reason."""
+    """`ok` is false when the connection failed, the limit passed or local control forbids it; `text` is the reason."""
 
     command: str
     ok: bool
@@ -43,7 +46,8 @@ class DashboardReply:
 
 
 class DashboardClient:
-    """One connection, made when first needed. Times are monotonic seconds given by the caller."""
+    """One connection, made when first needed, and made anew when control was switched. Times are monotonic seconds given
+    by the caller."""
 
     def __init__(self, host: str, port: int = DASHBOARD_PORT, timeout_s: float = 1.0):
         if not 0.0 < timeout_s < 600.0:
@@ -54,6 +58,7 @@ class DashboardClient:
         self._buffer = b""
         self._queue: deque[tuple[str, float]] = deque()  # command, deadline
         self._asked = False  # the first of the queue is on the wire
+        self._answered = 0  # on this connection
 
     @property
     def idle(self) -> bool:
@@ -111,7 +116,7 @@ class DashboardClient:
         code = self._socket.connect_ex((self.host, self.port))
         if code not in (0, errno.EINPROGRESS):
             raise OSError(code, errno.errorcode.get(code, str(code)))
-        self._connecting, self._greeted, self._buffer, self._asked = True, False, b"", False
+        self._connecting, self._greeted, self._buffer, self._asked, self._answered = True, False, b"", False, 0
 
     def _advance(self, replies: list[DashboardReply]) -> None:
         if self._connecting:
@@ -141,8 +146,14 @@ class DashboardClient:
             if not self._greeted:
                 self._greeted = True
             elif self._asked:
-                replies.append(DashboardReply(self._queue.popleft()[0], True, line.decode("utf-8", "replace").strip()))
-                self._asked = False
+                text = line.decode("utf-8", "replace").strip()
+                refused = text.startswith(NOT_ALLOWED)
+                if not (refused and self._answered):  # as the first on its connection it is the pendant's word
+                    replies.append(DashboardReply(self._queue.popleft()[0], not refused, text))
+                self._asked, self._answered = False, self._answered + 1
+                if refused:
+                    self._drop()  # what is queued, this one again if it was kept, goes over a new connection
+                    return
 
     def _fail(self, reason: str, only_first: bool = False) -> list[DashboardReply]:
         self._drop()
@@ -154,4 +165,4 @@ class DashboardClient:
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._socket, self._asked = None, False
+        self._socket, self._asked, self._greeted = None, False, False

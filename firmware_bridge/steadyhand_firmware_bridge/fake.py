@@ -13,7 +13,7 @@ from steadyhand import cell, ur5
 from steadyhand.errors import RobotError
 from steadyhand.payload import Payload
 from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
-from steadyhand_firmware_bridge.ur5 import gripper_opening, gripper_outputs
+from steadyhand_firmware_bridge.ur5_fields import gripper_opening, gripper_outputs
 
 HEARTBEAT_LIMIT_S = 0.040
 STOPJ_RAD_S2 = 8.0

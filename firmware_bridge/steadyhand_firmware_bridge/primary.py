@@ -148,6 +148,7 @@ class PrimaryClient:
         self._packages = Packages()
         self._retry_s = -math.inf
         self.events: deque[ScriptError | KeyEvent] = deque(maxlen=32)
+        self.configured: Configured | None = None  # told on each connection, once read it is not looked for again
         self.counters: Counter = Counter()
 
     def fileno(self) -> int:
@@ -173,9 +174,18 @@ class PrimaryClient:
         try:
             for kind, body in self._packages.feed(data):
                 self.events.extend(messages(kind, body))
+                if self.configured is None:
+                    self._look_for_configuration(kind, body)
         except ProtocolError:
             self.counters["primary_malformed"] += 1
             self._drop(now_s)
+
+    def _look_for_configuration(self, kind: int, body: bytes) -> None:
+        """A state package that cannot be read costs the configuration, not the messages."""
+        try:
+            self.configured = next((i for i in configuration(kind, body) if isinstance(i, Configured)), None)
+        except ProtocolError:
+            self.counters["primary_unreadable"] += 1
 
     def close(self) -> None:
         """Close; what has come is kept."""
@@ -184,7 +194,7 @@ class PrimaryClient:
             self._socket = None
 
     def _open(self, now_s: float) -> None:
-        self._packages, self._retry_s = Packages(), now_s + RECONNECT_S
+        self._packages, self._retry_s, self.configured = Packages(), now_s + RECONNECT_S, None
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         if self._socket.connect_ex(self._at) not in (0, errno.EINPROGRESS):

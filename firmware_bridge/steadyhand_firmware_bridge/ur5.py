@@ -6,51 +6,37 @@ Source of the protocol facts: Universal Robots, "Real-Time Data Exchange (RTDE) 
 """
 from __future__ import annotations
 
-import errno
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from steadyhand import cell, ur5
+from steadyhand import ur5
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand.payload import Payload
 from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
-from steadyhand.robot_status import TEACH_PRESSED
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
 from steadyhand_firmware_bridge.operator_acts import GRIPPER_ACT, OperatorDashboard
 from steadyhand_firmware_bridge.primary import PrimaryClient
 from steadyhand_firmware_bridge.programs import Programs
+from steadyhand_firmware_bridge.right_robot import MODEL, unfit_arm, unfit_firmware
 from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
-from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig, RtdeSample
+from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
+from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT, ScriptUpload
+from steadyhand_firmware_bridge.ur5_fields import (
+    GRIPPER, GRIPPER_MASK, OUTPUTS, PAYLOAD, SETPOINT, as_feedback, gripper_outputs, program_state_name,
+)
 from steadyhand_firmware_bridge.urscript import next_heartbeat
 
-SCRIPT_PORT = 30002  # secondary client interface: takes a whole program
-RUNTIME_PLAYING = 2  # RTDE runtime_state
-WIDTH_PER_VOLT_M = 0.010  # analog input 0: 0..10 V over 0..100 mm
 STOP_RETRIED_S = 5.0
 REMOTE_ASKED_S = 0.25  # e-Series: how often the dashboard is asked whether the pendant has taken control
-GRIPPER_MASK = 0b11  # digital output 0 closes, 1 selects the pre-grasp opening
-
-OUTPUTS = (
-    "timestamp", "actual_q", "actual_qd", "target_q", "target_qd", "robot_mode", "safety_mode", "runtime_state",
-    "robot_status_bits", "standard_analog_input0", "actual_digital_output_bits",
-    "output_int_register_24", "output_int_register_25", "output_int_register_26", "output_int_register_27",
-    "output_int_register_28", "payload", "payload_cog",
-)  # fmt: skip
-SETPOINT = (
-    *(f"input_int_register_{i}" for i in range(24, 28)),
-    *(f"input_double_register_{i}" for i in range(24, 30)),
-)
-PAYLOAD = ("input_int_register_28", *(f"input_double_register_{i}" for i in range(30, 34)))
-GRIPPER = ("standard_digital_output_mask", "standard_digital_output")
 
 # What the dashboard must answer before a program is uploaded, and what to do when it answers something else.
 CHECKS = {
     "robotmode": ("RUNNING", "power on and release the brakes at the pendant"),
     "safetymode": ("NORMAL", "clear the stop at the pendant, by a person who has seen why"),
     "is in remote control": ("true", "switch the pendant to remote control"),
+    "get robot model": (MODEL, "limits and kinematics here are those of a UR5: do not use it here"),
 }
 
 
@@ -91,7 +77,7 @@ class Ur5Robot:
         self._heartbeat = 0
         self._retry_s = 0.0
         self._back_off_s = config.back_off_s
-        self._upload: _Upload | None = None
+        self._upload: ScriptUpload | None = None
         self._arming = Arming(ArmingPhase.IDLE)
         self._step = ""
         self._token = 0
@@ -121,7 +107,7 @@ class Ur5Robot:
             self._back_off_s = self.config.back_off_s
             try:
                 widths = self.gripper.widths_m(now_s) if self.gripper is not None else None
-                self._feedback = _feedback(sample, widths)
+                self._feedback = as_feedback(sample, widths)
                 self.programs.update(self._feedback, self._token, now_s)
             except (KeyError, ValueError, TypeError):
                 self.rtde.close("feedback of unexpected content")
@@ -195,14 +181,25 @@ class Ur5Robot:
         self._end_upload()
         version = self.rtde.controller_version
         self._e_series = version is not None and version[0] >= 5
-        self._awaited = {"robotmode", "safetymode"} | ({"is in remote control"} if self._e_series else set())
+        self._awaited = set(CHECKS) - ({"is in remote control"} if not self._e_series else set())
         self._arming = Arming(ArmingPhase.UNDER_WAY, "asking the dashboard")
         self._step = "checks"
+        unfit = self._unfit()
+        if unfit:
+            return self._fail(unfit)
         try:
             for command in sorted(self._awaited):
                 self.dashboard.request(command, now_s)
         except RobotError as error:
             self._fail(str(error))
+
+    def _unfit(self) -> str:
+        """What forbids this robot for good; empty when nothing does, or when the controller has not told."""
+        version, arm = self.rtde.controller_version, self.primary.configured
+        why = unfit_firmware(*version[:2]) if version is not None else ""
+        if why:
+            return f"firmware {'.'.join(map(str, version))}: {why}"
+        return unfit_arm(arm.dh_a_m, arm.dh_d_m) if arm is not None else ""
 
     def arming(self) -> Arming:
         """Where the arming stands."""
@@ -243,7 +240,7 @@ class Ur5Robot:
         elif self._step == "clear" and not feedback.program_running and not self._stop_asked:
             self._step = "upload"
             self._arming = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
-            self._upload = _Upload(self.config.host, self._program())
+            self._upload = ScriptUpload(self.config.host, self._program())
         elif self._step in ("upload", "start"):
             self._advance_upload(feedback)
 
@@ -357,93 +354,3 @@ class Ur5Robot:
         self.acts.close()
         self.primary.close()
         self.rtde.close()
-
-
-class _Upload:
-    """Sends one program to the script port without waiting, and drains what the controller streams back."""
-
-    def __init__(self, host: str, text: str):
-        self._left = text.encode()
-        self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._sock.setblocking(False)
-        code = self._sock.connect_ex((host, SCRIPT_PORT))
-        self._failure = "" if code in (0, errno.EINPROGRESS) else errno.errorcode.get(code, str(code))
-
-    @property
-    def done(self) -> bool:
-        """Whether the kernel has taken the whole text."""
-        return not self._left
-
-    def fileno(self) -> int:
-        """For select."""
-        return self._sock.fileno()
-
-    def advance(self) -> str:
-        """Send and drain what goes now; the failure, if any."""
-        if self._failure:
-            return self._failure
-        try:
-            if self._left:
-                self._left = self._left[self._sock.send(self._left):]
-            if not self._sock.recv(65536) and self._left:
-                return "closed by the controller"
-        except BlockingIOError:
-            return ""
-        except OSError as error:
-            if error.errno != errno.ENOTCONN:  # still connecting
-                return error.strerror or str(error)
-        return ""
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._sock.close()
-
-
-def _feedback(sample: RtdeSample, widths_m: tuple[float, float] | None = None) -> Feedback:
-    """`widths_m` measured and commanded, of a gripper that is not at the controller's terminals."""
-    v = sample.values
-    if widths_m is None:
-        outputs = int(v["actual_digital_output_bits"]) & GRIPPER_MASK
-        widths_m = float(v["standard_analog_input0"]) * WIDTH_PER_VOLT_M, gripper_opening(outputs)
-    return Feedback(
-        stamp_s=sample.received_s,
-        controller_stamp_s=float(v["timestamp"]),
-        q_rad=v["actual_q"],
-        qd_rad_s=v["actual_qd"],
-        q_target_rad=v["target_q"],
-        qd_target_rad_s=v["target_qd"],
-        robot_mode=int(v["robot_mode"]),
-        safety_mode=int(v["safety_mode"]),
-        program_running=int(v["runtime_state"]) == RUNTIME_PLAYING,
-        program_state=int(v["output_int_register_24"]),
-        program_token=int(v["output_int_register_26"]),
-        echoed_seq=int(v["output_int_register_25"]),
-        missed_cycles=int(v["output_int_register_27"]),
-        gripper_width_m=widths_m[0],
-        gripper_commanded_m=widths_m[1],
-        freedrive=bool(int(v["robot_status_bits"]) & TEACH_PRESSED),
-        payload_kg=float(v["payload"]),
-        payload_cog_m=tuple(float(c) for c in v["payload_cog"]),
-        payload_order=int(v["output_int_register_28"]),
-    )
-
-
-_OPENINGS = {0b01: 0.0, 0b11: 0.0, 0b10: cell.GRIPPER_PREGRASP_M, 0b00: cell.GRIPPER_OPEN_M}
-
-
-def gripper_outputs(width_m: float) -> int:
-    """Digital outputs of the opening nearest to `width_m`."""
-    return min((0b01, 0b10, 0b00), key=lambda bits: abs(_OPENINGS[bits] - width_m))
-
-
-def gripper_opening(outputs: int) -> float:
-    """Opening (m) that these digital outputs ask for."""
-    return _OPENINGS[outputs & GRIPPER_MASK]
-
-
-def program_state_name(number: int) -> str:
-    """Name of a program state for people; the number when it is none of ours."""
-    try:
-        return ProgramState(number).name
-    except ValueError:
-        return str(number)

@@ -13,7 +13,7 @@ import numpy as np
 
 from steadyhand import ur5
 from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, ProgramState
-from steadyhand_firmware_bridge.ur5 import WIDTH_PER_VOLT_M, gripper_opening, gripper_outputs
+from steadyhand_firmware_bridge.ur5_fields import WIDTH_PER_VOLT_M, gripper_opening, gripper_outputs
 from steadyhand_firmware_bridge.ur_driver_arming import DriverArming
 from steadyhand_firmware_bridge.ur_driver_joints import JointReader, JointReading
 from steadyhand_firmware_bridge.ur_driver_link import POSITION_CONTROLLER, Call, DriverLink, UrDriverConfig
@@ -113,6 +113,10 @@ class UrDriverRobot:
             where = f"{self.config.namespace}/joint_states"
             hint = "is ur_robot_driver running, in this ROS_DOMAIN_ID and namespace?"
             return {"robot_unreachable": f"no joint state on {where} for {silent_s:.1f} s: {hint}{refused}"}
+        if self._link.status.analog_input_0_is_current:
+            where = f"{self.config.namespace}/io_and_status_controller/io_states"
+            remedy = "set it to voltage in the controller's installation (I/O setup)"
+            return {"robot_unreachable": f"{where}: analog input 0 is set to current, the gripper's width is a voltage: {remedy}"}
         unheard = self._unheard()
         if unheard:
             return {"robot_unreachable": f"nothing yet on {', '.join(unheard)}: are these controllers active?"}
@@ -128,12 +132,12 @@ class UrDriverRobot:
         return wrong
 
     def _unheard(self) -> list[str]:
-        """Topics that have said nothing yet."""
+        """Topics that have said nothing yet. `robot_program_running` is not among them: the driver first says it when it
+        changes, so that a program which has not run since the driver came up is silence."""
         status = self._link.status
         topics = {
             "io_and_status_controller/robot_mode": status.robot_mode,
             "io_and_status_controller/safety_mode": status.safety_mode,
-            "io_and_status_controller/robot_program_running": status.program_running,
             "io_and_status_controller/io_states": status.analog_input_0_v,
             "speed_scaling_state_broadcaster/speed_scaling": status.speed_scaling,
         }

@@ -12,9 +12,15 @@ from steadyhand import ur5
 from steadyhand.protocols import Arming, ArmingPhase
 from steadyhand.robot_status import NORMAL, RUNNING
 from steadyhand_firmware_bridge.ur_driver_joints import JointReading
-from steadyhand_firmware_bridge.ur_driver_link import POSITION_CONTROLLER, Call, Controller, DriverLink, UrDriverConfig
+from steadyhand_firmware_bridge.ur_driver_link import (
+    OTHER_MODES, POSITION_CONTROLLER, Call, Controller, DriverLink, UrDriverConfig,
+)
 
 MEASURED_WITHIN_S = 0.040
+NOTHING_TO_STOP = "Failed to execute: stop"  # the dashboard's, when no program runs
+REMOTE_REMEDY = (
+    "is the pendant in remote control? After a switch, call dashboard_client/quit and dashboard_client/connect"
+)
 SAYS = {
     "off": "switching the joints' controllers off",
     "stop": "ending the program before",
@@ -98,8 +104,8 @@ class DriverArming:
             answer = self._answer(link, "stop")
             if answer is None:
                 return
-            if not answer.ok:
-                return self._fail(f"dashboard stop: {answer.text}; is the pendant in remote control?")
+            if not answer.ok and (answer.text != NOTHING_TO_STOP or link.status.program_running):
+                return self._fail(f"dashboard stop: {answer.text}; {REMOTE_REMEDY}")
             self._why = "answered"
         if not link.status.program_running:
             self._go("start")
@@ -159,9 +165,9 @@ class DriverArming:
         self._asked, self._call = "switch", link.call("switch", {"activate": activate, "deactivate": deactivate})
 
     def _ours(self, found: Sequence[Controller]) -> list[Controller]:
-        """Those that command a joint of this arm."""
-        joints = {self.config.joint_prefix + n for n in ur5.JOINT_NAMES}
-        return [c for c in found if any(claim.partition("/")[0] in joints for claim in c.claims)]
+        """Those that command a joint of this arm, or put it into another mode."""
+        ours = {self.config.joint_prefix + n for n in (*ur5.JOINT_NAMES, *OTHER_MODES)}
+        return [c for c in found if any(claim.partition("/")[0] in ours for claim in c.claims)]
 
 
 def _remedy(restart: str) -> str:

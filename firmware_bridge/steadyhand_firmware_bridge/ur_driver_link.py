@@ -21,7 +21,13 @@ RESTARTS = ("resend", "play")
 _NAMESPACE = re.compile(r"(/[A-Za-z_][A-Za-z0-9_]*)*")
 # The controllers of the driver that matter here, by name.
 POSITION_CONTROLLER = "forward_position_controller"
-TRAJECTORY_CONTROLLERS = ("scaled_joint_trajectory_controller", "joint_trajectory_controller")  # older, newer name
+TRAJECTORY_CONTROLLERS = (
+    "scaled_joint_trajectory_controller", "joint_trajectory_controller",  # older, newer name
+    "passthrough_trajectory_controller",
+)  # fmt: skip
+# Command interfaces beside the joints' own with which the driver does not combine position control, by their first part
+# (ur_robot_driver, mode_compatibility.cpp).
+OTHER_MODES = ("trajectory_passthrough", "force_mode", "freedrive_mode", "motion_primitive", "twist")
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,7 @@ class Status:
     speed_scaling_s: float = float("-inf")  # its arrival
     digital_outputs: int | None = None  # bits
     analog_input_0_v: float | None = None
+    analog_input_0_is_current: bool = False  # the installation has it measure mA: no voltage then
 
 
 class Call(Protocol):

@@ -7,7 +7,8 @@ import pytest
 
 from steadyhand.checks_robot import check_robot
 from steadyhand.protocols import ArmingPhase, Command
-from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot, gripper_opening, gripper_outputs
+from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
+from steadyhand_firmware_bridge.ur5_fields import gripper_opening, gripper_outputs
 from steadyhand_firmware_bridge.urscript import render
 from tests.contract import robot_contract
 from tests.support.emulated_controller import Controller, host
@@ -71,6 +72,28 @@ def test_no_arming_without_power(bench, controller):
     bench.connect()
     controller.pendant("power_off")
     assert "robotmode" in failed(bench)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("--model", "UR10"), "get robot model: 'UR10', wanted UR5"),
+        (("--version", "3.5.1.10000"), "firmware 3.5.1.10000: update PolyScope to 3.14 or later"),
+        (("--version", "10.12.0.1"), "firmware 10.12.0.1: this driver speaks to PolyScope 3 (CB3) and 5 (e-Series)"),
+        (("--kinematics", "UR5e"), "DH lengths up to 73 mm off a UR5's"),  # which calls itself UR5
+    ],
+)  # fmt: skip
+def test_another_robot_is_named_and_never_armed(arguments, said):
+    controller = Controller(*arguments)
+    bench = Ur5Bench()
+    try:
+        bench.connect()
+        assert bench.run(5.0, until=lambda: bench.robot.primary.configured is not None)
+        assert said in failed(bench)
+        assert controller.pendant("state")["counters"]["programs"] == 0
+    finally:
+        bench.robot.close()
+        controller.end()
 
 
 def test_a_program_that_does_not_start_ends_in_a_named_failure(bench, controller):

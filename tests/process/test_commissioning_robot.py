@@ -6,7 +6,8 @@ import pytest
 
 from steadyhand_firmware_bridge.commissioning import OK, UNKNOWN, WRONG, commission, dry_run
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from steadyhand_firmware_bridge.ur5 import GRIPPER, SCRIPT_PORT, SETPOINT
+from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT
+from steadyhand_firmware_bridge.ur5_fields import GRIPPER, SETPOINT
 from tests.support.emulated_controller import Controller, wait_for
 
 pytestmark = pytest.mark.process

@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from steadyhand_firmware_bridge import operator
-from steadyhand_firmware_bridge.ur5 import SCRIPT_PORT
+from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT
 from tests.support.emulated_controller import wait_for
 from tests.support.guard_rig import PATIENT, Rig
 

@@ -76,7 +76,11 @@ class Controllers:
 
     def claims(self, name: str) -> list[str]:
         kind = self.motion.get(name)
-        return [f"{joint}/{kind}" for joint in ur5.JOINT_NAMES] if kind and name in self.active else []
+        if not kind or name not in self.active:
+            return []
+        if name == "passthrough_trajectory_controller":
+            return [f"trajectory_passthrough/setpoint_positions_{i}" for i in range(6)]
+        return [f"{joint}/{kind}" for joint in ur5.JOINT_NAMES]
 
     def switch(self, on, off, strict: bool) -> str:
         """What was refused; empty when done. Strict: all or nothing."""
@@ -121,10 +125,13 @@ class Driver:
         self.arguments, self.period_s = arguments, 1.0 / arguments.hz
         self.arm, self.controllers = Arm(self.period_s), Controllers(arguments.trajectory_controller)
         self.order, self.fault, self.late_s, self.quiet = list(range(6)), "", 0.0, False
+        self.domain = 1  # of analog input 0: voltage
+        if arguments.pendant_mode:
+            self.arm.program = "stopped"  # nobody has pressed play since the driver came up
         self.commands = 0
         self.held = collections.deque()
         self.goal, self.path, self.path_s = None, None, 0.0
-        self.shown = None
+        self.shown = [None, None, Bool()]  # as the driver: said when it changes, "not running" being where it begins
         rclpy.init(args=[])
         self.node = node = rclpy.create_node("ur_driver_double")
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -284,13 +291,13 @@ class Driver:
                 self.joint_topic.publish(due)
         self.scaling_topic.publish(number(data=100.0 * self.arm.scaling))
         outputs = [digital(pin=i, state=bool(self.arm.outputs >> i & 1)) for i in range(8)]
-        inputs = [analog(pin=0, state=float(state.analog_inputs_v[0])), analog(pin=1)]
+        inputs = [analog(pin=0, domain=self.domain, state=float(state.analog_inputs_v[0])), analog(pin=1, domain=1)]
         self.io_topic.publish(io(digital_out_states=outputs, analog_in_states=inputs))
         said = [make() for _, make in self.latched]
-        if said != self.shown:
-            for (publisher, _), one in zip(self.latched, said):
+        for (publisher, _), one, before in zip(self.latched, said, self.shown):
+            if one != before:
                 publisher.publish(one)
-            self.shown = said
+        self.shown = said
 
     # --- people and faults ---
 
@@ -315,6 +322,8 @@ class Driver:
             self.order = [int(i) for i in rest[0]]
         elif word == "fault":
             self.fault = rest[0] if rest else ""
+        elif word == "domain":
+            self.domain = int(rest[0])
         elif word == "late":
             self.late_s = float(rest[0])
         elif word == "quiet":

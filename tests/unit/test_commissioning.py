@@ -9,7 +9,7 @@ import pytest
 from steadyhand_cli import commission as command
 from steadyhand_cli.main import main
 from steadyhand_firmware_bridge import commissioning
-from steadyhand_firmware_bridge.commissioning import OK, UNKNOWN, WRONG, Check, Report, commission, dry_run
+from steadyhand_firmware_bridge.commissioning import NOTE, OK, UNKNOWN, WRONG, Check, Report, commission, dry_run
 
 
 def by_name(report):
@@ -37,6 +37,18 @@ def versioned(text):
 )
 def test_firmware(text, e_series, verdict):
     assert versioned(text)[1].verdict == verdict and versioned(text)[0] is e_series
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "found"),
+    [("No program loaded", OK, "No program loaded"), ("Loaded program: /programs/wave.urp", NOTE, "/programs/wave.urp"),
+     ("", OK, ""), ("could not understand", OK, "could not understand")],
+)  # fmt: skip
+def test_what_a_play_at_the_pendant_would_start_is_named(answer, verdict, found):
+    checks = []
+    commissioning._loaded(answer, checks)
+    assert [(c.verdict, c.found) for c in checks] == [(verdict, found)]
+    assert ("play at the pendant" in checks[0].remedy) is (verdict == NOTE)
 
 
 def test_a_host_that_does_not_resolve_is_named():

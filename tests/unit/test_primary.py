@@ -109,6 +109,36 @@ def test_a_hostile_peer_costs_the_connection_and_is_counted():
     client.close()
 
 
+def test_the_arms_measures_are_kept_and_an_unreadable_state_costs_only_them(controller):
+    state = emulated.state_package(controller)
+    head, body = state[:5], state[5:]
+    key = emulated.key_message(controller, "PROGRAM_XXX_STARTED", "wave")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = PrimaryClient("127.0.0.1", listener.getsockname()[1])
+        client.poll(0.0)
+        peer, _ = listener.accept()
+
+        def polled(done):
+            for k in range(400):
+                client.poll(0.001 * k)
+                if done():
+                    return True
+                threading.Event().wait(0.005)
+            return False
+
+        peer.sendall(head + b"\xff" * len(body) + key)
+        assert polled(lambda: client.events) and client.configured is None and client.fileno() >= 0
+        assert client.counters == {"primary_unreadable": 1}
+        peer.sendall(state)
+        assert polled(lambda: client.configured is not None)
+        assert client.configured.dh_d_m == tuple(ur5.DH_D_M)
+        peer.close()
+        assert polled(lambda: client.fileno() < 0)
+        client.poll(1e6)
+        assert client.configured is None  # another connection may be another robot
+    client.close()
+
+
 # --- what is configured ---
 
 

@@ -170,6 +170,6 @@ def test_in_local_control_every_act_is_refused_with_the_controllers_words(act):
     try:
         bench.controller.set_remote_control(False)
         result = carry_out(bench, act)
-        assert not result.ok and "Failed to execute" in result.detail
+        assert not result.ok and "please switch robot to Remote Control" in result.detail
     finally:
         bench.close()

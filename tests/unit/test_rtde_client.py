@@ -13,6 +13,7 @@ from steadyhand.errors import ConfigError, ProtocolError, RobotError
 from steadyhand_firmware_bridge.dashboard import DashboardClient
 from steadyhand_firmware_bridge.rtde import MAX_READ, Phase, RtdeClient, RtdeConfig
 from steadyhand_firmware_bridge.rtde_wire import Framer, Recipe, package, parse_setup_reply
+from steadyhand_sim.ur_controller.controller import ControllerConfig
 from tests.ur_bench import HOST, Bench
 
 VERSION_OK = package(ord("V"), b"\x01")
@@ -319,6 +320,32 @@ def test_dashboard_client_asks_in_order():
         ]  # fmt: skip
         client.close()
     finally:
+        bench.close()
+
+
+def test_after_a_switch_of_control_the_dashboard_is_asked_over_a_new_connection():
+    """An e-Series refuses `stop` for ever on a connection from before the switch; an S0 stop must not end there."""
+    bench = Bench(ControllerConfig.e_series())
+
+    def ask(*commands):
+        for command in commands:
+            client.request(command, 0.0)
+        replies = []
+        bench.pump_until(lambda: replies.extend(client.poll(0.0)) or client.idle)
+        return [(r.command, r.ok, r.text[:31]) for r in replies]
+
+    client = DashboardClient(HOST, bench.server.dashboard_port)
+    try:
+        assert ask("stop") == [("stop", True, "Stopped")]
+        bench.controller.set_remote_control(False)
+        refused = ("stop", False, "Command is not allowed due to s")
+        assert ask("stop", "robotmode", "stop") == [refused, ("robotmode", True, "Robotmode: RUNNING"), refused]
+        bench.controller.set_remote_control(True)
+        assert ask("robotmode", "stop", "robotmode") == [
+            ("robotmode", True, "Robotmode: RUNNING"), ("stop", True, "Stopped"), ("robotmode", True, "Robotmode: RUNNING"),
+        ]  # fmt: skip
+    finally:
+        client.close()
         bench.close()
 
 

@@ -46,6 +46,7 @@ class ScriptedLink:
         self.q_rad, self.published, self.calls = np.array(cell.HOME_Q_RAD), [], []
         self.refuse, self.mute, self.others, self.goal, self.listened, self.cancelled = set(), set(), 0, "", True, 0
         self.unanswered = []
+        self.refusal, self.claims, self.stays = "refused", {}, set()  # `claims` of more controllers; `stays` on at a stop
         self.stopper = False  # the controller stopper brings the trajectory controller back with the program
         self.trajectory = trajectory
 
@@ -73,17 +74,17 @@ class ScriptedLink:
             self.unanswered.append((service, Answer(done=False)))
             return self.unanswered[-1][1]
         if service in self.refuse:
-            return Answer(ok=False, text="refused")
+            return Answer(ok=False, text=self.refusal)
         if service == "stop":
             self.status.program_running = False
-            self.active -= set(self.loaded)
+            self.active -= set(self.loaded) - self.stays
         elif service in ("resend", "play"):
             self.status.program_running = True
             self.active |= {self.trajectory} if self.stopper else set()
         elif service == "switch":
             self.active = (self.active - set(request["deactivate"])) | set(request["activate"])
         elif service == "list":
-            found = [Controller(n, n in self.active, CLAIMS if n in self.active else ()) for n in self.loaded]
+            found = [Controller(n, n in self.active, self.claims.get(n, CLAIMS) * (n in self.active)) for n in self.loaded]
             return Answer(value=found)
         elif service == "set_io":
             bit = 1 << request["pin"]
@@ -359,7 +360,45 @@ def test_controllers_that_are_not_told_of_end_nothing():
     assert rig.state() == ProgramState.READY
 
 
-@pytest.mark.parametrize("field", ["robot_mode", "safety_mode", "program_running", "speed_scaling", "analog_input_0_v"])
+def test_a_program_that_has_not_run_since_the_driver_came_up_is_silence_and_arms():
+    """The driver publishes `robot_program_running` when it changes, from false on (gpio_controller.cpp)."""
+    rig = Rig(restart="play")
+    rig.link.status.program_running = None
+    rig.link.refuse.add("stop")
+    rig.link.refusal = "Failed to execute: stop"  # the dashboard's, when no program runs
+    rig.tick()
+    assert not rig.robot.troubles() and not rig.robot.feedback().program_running
+    assert rig.arm().phase is ArmingPhase.READY and rig.robot.feedback().program_running
+
+
+def test_a_stop_that_is_refused_while_a_program_runs_forbids_arming(rig):
+    rig.link.refuse.add("stop")
+    rig.link.refusal = "Failed to execute: stop"
+    arming = rig.arm()
+    assert arming.phase is ArmingPhase.FAILED and "remote control" in arming.detail
+
+
+def test_a_gripper_input_that_is_set_to_current_is_named_and_gives_no_feedback(rig):
+    rig.link.status.analog_input_0_v, rig.link.status.analog_input_0_is_current = None, True
+    robot = UrDriverRobot(UrDriverConfig(), lambda _: rig.link)
+    robot.open(10.0)
+    rig.link.at(10.0)
+    robot.service(10.0)
+    assert robot.feedback() is None and "set it to voltage" in robot.troubles()["robot_unreachable"]
+
+
+@pytest.mark.parametrize("claim", ["trajectory_passthrough/abort", "freedrive_mode/enable", "force_mode/type", "twist/x"])
+def test_a_controller_of_another_mode_of_the_arm_is_switched_off_too(claim):
+    rig = Rig()
+    rig.link.claims = {"somebodys": (claim,), "other_arms": (f"right_{claim}",)}
+    rig.link.loaded += rig.link.claims
+    rig.link.active |= set(rig.link.claims)
+    rig.link.stays = set(rig.link.claims)
+    assert rig.arm().phase is ArmingPhase.READY, rig.robot.arming()
+    assert rig.link.active == {POSITION_CONTROLLER, "other_arms"}
+
+
+@pytest.mark.parametrize("field", ["robot_mode", "safety_mode", "speed_scaling", "analog_input_0_v"])
 def test_without_one_of_the_drivers_topics_there_is_no_feedback(field):
     link = ScriptedLink()
     setattr(link.status, field, None)

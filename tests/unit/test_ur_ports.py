@@ -7,7 +7,7 @@ import pytest
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 from steadyhand_sim.ur_controller.controller import ControllerConfig
-from steadyhand_sim.ur_controller.dashboard_commands import TOO_EARLY
+from steadyhand_sim.ur_controller.dashboard_commands import NOT_ALLOWED, TOO_EARLY
 from steadyhand_sim.ur_controller.modes import RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.net import MAX_CLIENTS, MAX_OUTGOING, Net
 from steadyhand_sim.ur_controller.script_server import MAX_PROGRAM, ScriptFramer
@@ -251,7 +251,7 @@ def test_dashboard_e_series_in_local_control():
     try:
         assert dashboard(bench, "PolyscopeVersion")[0].startswith("URSoftware 5.")
         bench.controller.set_remote_control(False)
-        assert dashboard(bench, "is in remote control", "stop") == ["false", "Failed to execute: stop"]
+        assert dashboard(bench, "is in remote control", "stop") == ["false", NOT_ALLOWED]
         bench.upload("def p():\n  sync()\nend\n")
         assert bench.controller.counters["programs_refused"] == 1
     finally:

@@ -17,7 +17,7 @@ from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Command, Feedback, 
 from steadyhand_cli.dst import plant as plants
 from steadyhand_cli.dst.clock import START_S, Clock
 from steadyhand_cli.dst.program import Inputs, Program
-from steadyhand_firmware_bridge.ur5 import gripper_opening, gripper_outputs
+from steadyhand_firmware_bridge.ur5_fields import gripper_opening, gripper_outputs
 from steadyhand_firmware_bridge.urscript import HEARTBEAT_MAX, next_heartbeat
 
 PHASE_S, TRANSPORT_S = 0.003, 0.0005

@@ -137,12 +137,15 @@ def main() -> int:
     parser.add_argument("--q", default="", help="six joint angles at the start, rad, comma-separated (default: home)")
     parser.add_argument("--e-series", action="store_true", help="500 Hz, PolyScope 5 (default: CB3, 125 Hz)")
     parser.add_argument("--model", default="UR5", help="what the dashboard says it is")
+    parser.add_argument("--kinematics", default="UR5", help="whose DH lengths it has configured")
     parser.add_argument("--version", default="", help="MAJOR.MINOR.FIX.BUILD in place of the generation's own")
     parser.add_argument("--gripper", choices=GRIPPERS, default="io", help="on the outputs, or a Robotiq with its URCap")
     arguments = parser.parse_args()
     config = ControllerConfig.e_series() if arguments.e_series else ControllerConfig.cb3()
     try:
-        config = dataclasses.replace(config, model=arguments.model, version=_version(arguments.version, config))
+        config = dataclasses.replace(
+            config, model=arguments.model, version=_version(arguments.version, config), kinematics=arguments.kinematics
+        )
         server = ControllerServer(URController(_plant(arguments.q), config), arguments.host, gripper=arguments.gripper)
     except SteadyhandError as error:
         print(error, file=sys.stderr)

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from steadyhand import ur5
 from steadyhand.errors import ConfigError
 
+# a, d in m: Universal Robots, "DH parameters for calculations of kinematics and dynamics"
+KINEMATICS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "UR5": (tuple(ur5.DH_A_M), tuple(ur5.DH_D_M)),
+    "UR5e": ((0.0, -0.425, -0.3922, 0.0, 0.0, 0.0), (0.1625, 0.0, 0.0, 0.1333, 0.0997, 0.0996)),
+    "UR10": ((0.0, -0.612, -0.5723, 0.0, 0.0, 0.0), (0.1273, 0.0, 0.0, 0.163941, 0.1157, 0.0922)),
+}
 # A program somebody left on the controller: swings the last joint for ever, as whoever presses play would see.
 WAVE = """def wave():
   while True:
@@ -37,6 +43,7 @@ class ControllerConfig:
     unlock_delay_s: float = 5.0  # dashboard manual: a protective stop is not unlocked before
     serial_number: str = "20155300001"
     model: str = "UR5"
+    kinematics: str = "UR5"  # DH lengths that the controller has configured; the plant stays what it is
     programs: tuple[tuple[str, str], ...] = (("wave.urp", WAVE),)  # files on the controller: name, text
 
     def __post_init__(self) -> None:
@@ -49,6 +56,8 @@ class ControllerConfig:
         for name in ("program_stop_rad_s2", "safety_stop_rad_s2", "joint_speed_limit_rad_s", "deviation_limit_rad", "contact_n"):
             if not getattr(self, name) > 0.0:
                 raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give a positive number")
+        if self.kinematics not in KINEMATICS:
+            raise ConfigError(f"ControllerConfig.kinematics={self.kinematics!r}: give one of {', '.join(KINEMATICS)}")
         for name in ("power_on_s", "brake_release_s", "unlock_delay_s"):
             if not 0.0 <= getattr(self, name) <= 60.0:
                 raise ConfigError(f"ControllerConfig.{name}={getattr(self, name)}: give 0 to 60 s")

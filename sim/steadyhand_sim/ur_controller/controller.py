@@ -57,6 +57,7 @@ class URController(PendantMixin):
         self.safety_mode = SafetyMode.NORMAL
         self.runtime_state = RuntimeState.STOPPED
         self.remote_control = True  # e-Series; CB3 has no such switch
+        self.control_switches = 0  # between local and remote
         self.freedrive_pressed = False
         self.freedrive = False  # by the program: teach_mode, freedrive_mode
         self.shut_down = False

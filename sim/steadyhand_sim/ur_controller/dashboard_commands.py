@@ -16,6 +16,10 @@ TOO_EARLY = (
     "Cannot unlock protective stop until 5s after occurrence. "
     "Always inspect cause of protective stop before unlocking"
 )
+# to what is remote only: in local control, and on a connection that has seen a switch between local and remote
+NOT_ALLOWED = (
+    "Command is not allowed due to safety reasons, please switch robot to Remote Control mode and reconnect to port 29999"
+)
 ROLES = ("programmer", "operator", "none", "locked", "restricted")
 OPERATIONAL_MODES = ("manual", "automatic")
 # refused in local control on e-Series (guide: "available in remote control only")
@@ -78,21 +82,26 @@ class Dashboard:
             for name in missing & set(commands):
                 del commands[name]
 
-    def answer(self, line: str) -> str:
-        """The answer, without its new line."""
+    def answer(self, line: str, stale: bool = False) -> str:
+        """The answer, without its new line. `stale`: control has been switched since the client connected."""
         text = line.strip()
         words = text.lower()
         for name, command in self._with_text.items():
             if words == name or words.startswith(name + " "):
-                return self._local(name) or command(text[len(name):].strip())
+                return self._refusal(name, stale) or command(text[len(name):].strip())
         if words not in self._plain:
             return f"could not understand: '{text}'"
-        return self._local(words) or self._plain[words]()
+        return self._refusal(words, stale) or self._plain[words]()
 
-    def _local(self, name: str) -> str:
-        """The refusal in local control; empty when there is none."""
-        local = self._c.config.is_e_series and not self._c.remote_control
-        return f"Failed to execute: {name}" if local and name in REMOTE_ONLY else ""
+    def _refusal(self, name: str, stale: bool) -> str:
+        """Of what is remote only; empty when there is none."""
+        local = self._c.config.is_e_series and (stale or not self._c.remote_control)
+        return NOT_ALLOWED if local and name in REMOTE_ONLY else ""
+
+    @property
+    def control_switches(self) -> int:
+        """How often control went between local and remote."""
+        return self._c.control_switches
 
     @staticmethod
     def _done(name: str, text: str, done: bool) -> str:

@@ -15,7 +15,7 @@ class DashboardSession:
 
     def __init__(self, dashboard: Dashboard, connection: Connection):
         self._dashboard, self._connection = dashboard, connection
-        self._buffer = b""
+        self._buffer, self._switches = b"", dashboard.control_switches
         connection.send(GREETING)
 
     def received(self, data: bytes) -> None:
@@ -28,7 +28,8 @@ class DashboardSession:
                 self._connection.send(b"Disconnected\n")
                 self._connection.finish()
                 return
-            self._connection.send(self._dashboard.answer(line).encode() + b"\n")
+            stale = self._dashboard.control_switches != self._switches
+            self._connection.send(self._dashboard.answer(line, stale).encode() + b"\n")
         if len(self._buffer) > MAX_LINE:
             raise ProtocolError("dashboard line too long")
 

@@ -186,6 +186,7 @@ class PendantMixin:
 
     def set_remote_control(self, remote: bool) -> None:
         """e-Series: remote or local control."""
+        self.control_switches += remote is not self.remote_control
         self.remote_control = remote
 
     def _safety_stop(self, mode: SafetyMode, reason: str) -> None:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 
 from steadyhand import ur5
+from steadyhand_sim.ur_controller.config import KINEMATICS
 from steadyhand_sim.ur_controller.controller import URController
 from steadyhand_sim.ur_controller.modes import EMERGENCY, RobotMode, RuntimeState, SafetyMode
 from steadyhand_sim.ur_controller.net import Connection
@@ -63,7 +64,8 @@ def state_package(controller: URController) -> bytes:
     cartesian = struct.pack(">12d", *c.tool.actual_pose.tolist(), *c.tcp.tolist())
     limits = [v for pair in zip(ur5.Q_MIN_RAD.tolist(), ur5.Q_MAX_RAD.tolist()) for v in pair]
     motion = [c.config.joint_speed_limit_rad_s, JOINT_ACCELERATION_RAD_S2] * ur5.DOF
-    dh = [*ur5.DH_A_M, *ur5.DH_D_M, *ur5.DH_ALPHA_RAD, *([0.0] * ur5.DOF)]
+    a_m, d_m = KINEMATICS[c.config.kinematics]
+    dh = [*a_m, *d_m, *ur5.DH_ALPHA_RAD, *([0.0] * ur5.DOF)]
     robot_type = {"UR5": 1, "UR10": 2, "UR3": 3}.get(c.config.model, 0)
     configuration = struct.pack(">53d4i", *limits, *motion, *DEFAULTS, *dh, 0, 0, robot_type, 0)
     parts = ((MODE_DATA, mode), (CARTESIAN_INFO, cartesian), (CONFIGURATION_DATA, configuration))

@@ -21,6 +21,7 @@ from nav_msgs.msg import Odometry
 from rclpy.experimental import EventsExecutor
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
+from steadyhand_ros.spinning import BoundedSpin
 
 from steadyhand.errors import ProtocolError
 from steadyhand_firmware_bridge.agv_ros import wire
@@ -30,7 +31,6 @@ from steadyhand_firmware_bridge.agv_ros.ramp import Twist as Velocity
 
 GRAPH_S = 0.25  # how often the ROS graph is looked at
 LOOK_S = 0.01  # longest wait before the executor is looked at
-SPINS_MAX = 40  # callbacks of one look; what is left is taken in the next
 NODE = "steadyhand_agv_link"
 ODOMETRY = QoSProfile(reliability=ReliabilityPolicy.BEST_EFFORT, history=HistoryPolicy.KEEP_LAST, depth=10)
 SET_POINTS = QoSProfile(reliability=ReliabilityPolicy.RELIABLE, history=HistoryPolicy.KEEP_LAST, depth=1)
@@ -43,7 +43,7 @@ class RosLink:
         guard.setblocking(False)
         self.config, self.guard = config, guard
         self.core = LinkCore(config, time.monotonic())
-        self._guard_lives, self._ran, self._graph_s = True, 0, 0.0
+        self._guard_lives, self._graph_s = True, 0.0
         self._context = rclpy.Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         # a name of its own, so that publishers can be told apart
@@ -51,22 +51,22 @@ class RosLink:
         self.node = rclpy.create_node(
             self._name, context=self._context, start_parameter_services=False, enable_rosout=False
         )
+        self._executor = EventsExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._bounded = BoundedSpin(self._executor)
         self._topic, self._odom = config.name_of(config.cmd_vel), config.name_of(config.odom)
         self._kind = {"Twist": Twist, "TwistStamped": TwistStamped}[config.cmd_vel_type]
         self._publisher = self.node.create_publisher(self._kind, self._topic, SET_POINTS)
-        self.node.create_subscription(Odometry, self._odom, self._on_odometry, ODOMETRY)
+        self.node.create_subscription(Odometry, self._odom, self._bounded.counted(self._on_odometry), ODOMETRY)
         self.navigator = None
         if config.nav2:
             from steadyhand_ros.agv_navigator import Navigator  # needs nav2_msgs
 
             self.navigator = Navigator(self.node, config.name_of(config.action), config.map_frame)
-        self._executor = EventsExecutor(context=self._context)
-        self._executor.add_node(self.node)
 
     # --- what comes in ---
 
     def _on_odometry(self, m: Odometry) -> None:
-        self._ran += 1
         now_s, pose, twist = time.monotonic(), m.pose.pose, m.twist.twist
         p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
         stamp_s = m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec
@@ -77,16 +77,6 @@ class RosLink:
                 [v.x, v.y, v.z, w.x, w.y, w.z],
             )  # fmt: skip
         )
-
-    def _spin(self) -> None:
-        """Until two looks in a row found nothing, within a bound."""
-        idle = 0
-        for _ in range(SPINS_MAX):
-            before = self._ran
-            self._executor.spin_once(timeout_sec=0)
-            idle = 0 if self._ran != before else idle + 1
-            if idle == 2:
-                break
 
     def _listen(self) -> None:
         """Take what the guard has said."""
@@ -164,7 +154,7 @@ class RosLink:
         while True:
             now_s = time.monotonic()
             self._listen()
-            self._spin()
+            self._bounded.spin()
             self._cycle(now_s)
             if self.core.done(now_s):
                 return
@@ -172,7 +162,7 @@ class RosLink:
             while (left_s := due_s - time.monotonic()) > 0:
                 select.select([self.guard] * self._guard_lives, [], [], min(left_s, LOOK_S))
                 self._listen()
-                self._spin()
+                self._bounded.spin()
 
     def close(self) -> None:
         """Leave the graph at once: what stays in it would look like another publisher to the next link."""

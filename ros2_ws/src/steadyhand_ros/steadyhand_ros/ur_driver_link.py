@@ -24,8 +24,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 from steadyhand_ros.qos import LATCHED, NEWEST
+from steadyhand_ros.spinning import BoundedSpin
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
-from ur_msgs.msg import IOStates
+from ur_msgs.msg import Analog, IOStates
 from ur_msgs.srv import SetIO
 
 from steadyhand_firmware_bridge.ur_driver_joints import JointSample
@@ -35,7 +36,6 @@ from steadyhand_firmware_bridge.ur_driver_link import (
 
 CALL_LIMIT_S = 3.0
 ASK_AGAIN_S = 0.5  # a server drops its answer to one whom it has not discovered yet
-SPINS_MAX = 40  # callbacks of one cycle; what is left is taken in the next
 JOINTS_MAX = 16  # joint states of one cycle: twice what 500 Hz brings in the longest cycle that is no fault
 STATES = QoSProfile(reliability=ReliabilityPolicy.BEST_EFFORT, history=HistoryPolicy.KEEP_LAST, depth=JOINTS_MAX)
 SET_POINTS = QoSProfile(reliability=ReliabilityPolicy.RELIABLE, history=HistoryPolicy.KEEP_LAST, depth=1)
@@ -93,7 +93,6 @@ class RosDriverLink:
     def __init__(self, config: UrDriverConfig):
         self.status = Status()
         self.joints: deque[JointSample] = deque(maxlen=JOINTS_MAX)
-        self._ran = 0
         self._calls: list[RosCall] = []
         self._trajectories: dict[str, bool] = {}
         self._context = rclpy.Context()
@@ -103,6 +102,7 @@ class RosDriverLink:
         )
         self._executor = EventsExecutor(context=self._context)
         self._executor.add_node(self._node)
+        self._bounded = BoundedSpin(self._executor)
         at = self._at = lambda name: f"{config.namespace}/{name}"
         self._commands = at(f"{POSITION_CONTROLLER}/commands")
         self._publisher = self._node.create_publisher(Float64MultiArray, self._commands, SET_POINTS)
@@ -128,11 +128,7 @@ class RosDriverLink:
             self._clients[name] = self._node.create_client(CancelGoal, f"{action}/cancel_goal")
 
     def _listen(self, kind: type, topic: str, take: Callable[[Any], None], qos: QoSProfile) -> None:
-        def run(message: Any) -> None:
-            self._ran += 1
-            take(message)
-
-        self._node.create_subscription(kind, topic, run, qos)
+        self._node.create_subscription(kind, topic, self._bounded.counted(take), qos)
 
     # --- what arrives ---
 
@@ -148,20 +144,16 @@ class RosDriverLink:
 
     def _on_io(self, m: IOStates) -> None:
         self.status.digital_outputs = sum(1 << d.pin for d in m.digital_out_states if d.state and d.pin < 64)
-        self.status.analog_input_0_v = next((a.state for a in m.analog_in_states if a.pin == 0), None)
+        width = next((a for a in m.analog_in_states if a.pin == 0), None)
+        self.status.analog_input_0_v = width.state if width is not None and width.domain == Analog.VOLTAGE else None
+        self.status.analog_input_0_is_current = width is not None and width.domain == Analog.CURRENT
 
     def _on_goals(self, controller: str, m: GoalStatusArray) -> None:
         self._trajectories[controller] = any(goal.status in UNDER_WAY for goal in m.status_list)
 
     def spin(self) -> None:
-        """Until two looks in a row found nothing, within a bound."""
-        idle = 0
-        for _ in range(SPINS_MAX):
-            before = self._ran
-            self._executor.spin_once(timeout_sec=0)
-            idle = 0 if self._ran != before else idle + 1
-            if idle == 2:
-                break
+        """Take what has arrived; see to the calls under way."""
+        self._bounded.spin()
         if self._calls:
             now_s = time.monotonic()
             for call in self._calls:
