@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Record:
-    """One line: `kind` is request, reply, chunk, gripper, verdict, fault, phase, goal or result."""
+    """One line: `kind` is request, reply, chunk, gripper, verdict, fault, phase, goal, result, stop or end."""
 
     kind: str
     stamp_s: float

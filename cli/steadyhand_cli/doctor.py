@@ -128,6 +128,35 @@ def check_realtime() -> list[Finding]:
         return [Finding(NOTE, "SCHED_FIFO is not permitted: the guard runs under SCHED_OTHER and says so", remedy)]
 
 
+def check_memory_lock() -> list[Finding]:
+    try:
+        from steadyhand_firmware_bridge.guard import memory
+    except ImportError:
+        return []  # said by the checks of packages
+    why = memory.may_lock()
+    if why:
+        return [Finding(NOTE, "memory may not be locked: a cycle of the guard may wait for a page", why)]
+    return [Finding(OK, "memory may be locked")]
+
+
+def check_disk() -> list[Finding]:
+    try:
+        from steadyhand.errors import ConfigError
+        from steadyhand.slot import current_slot
+        from steadyhand_firmware_bridge import storage
+    except ImportError:
+        return []
+    try:
+        config, out = storage.load(), current_slot().out_dir
+    except ConfigError as error:
+        return [Finding(MISSING, str(error), "correct it")]
+    free_mb = storage.free_bytes(out) / 1e6
+    if free_mb < config.resume_free_mb:
+        remedy = f"free some; recording stops below {config.min_free_mb:g} MB (docs/operations.md)"
+        return [Finding(NOTE, f"{free_mb:.0f} MB free for {out}", remedy)]
+    return [Finding(OK, f"{free_mb / 1e3:.0f} GB free for {out}")]
+
+
 def check_ports() -> list[Finding]:
     index = os.environ.get("STEADYHAND_SLOT", "0")
     if not index.isdecimal() or int(index) > MAX_SLOT:
@@ -153,7 +182,7 @@ def findings(hardware: bool) -> list[Finding]:
     """Every check's lines; a check that fails itself is a finding, not a crash."""
     checks: list[Callable[[], list[Finding]]] = [
         check_python, check_tools, lambda: check_packages(hardware), check_interfaces, check_triton, check_models,
-        check_realtime, check_ports,
+        check_realtime, check_memory_lock, check_disk, check_ports,
     ]
     lines = []
     for check in checks:

@@ -1,20 +1,27 @@
-"""`steadyhand launch FILE name:=value ...`: run a launch file until Ctrl+C."""
+"""`steadyhand launch FILE name:=value ...`: run a launch file until Ctrl+C, and keep its output within its budgets."""
 from __future__ import annotations
 
 import argparse
 import os
 import signal
 import subprocess
-import sys
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from steadyhand.errors import ConfigError
+from steadyhand.retention import StorageConfig
 from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge import storage
+from steadyhand_firmware_bridge.service import Notifier, say
+from steadyhand_ros.background import Background
 from steadyhand_ros.launch_runner import (
     child_environment, command_of, find_share, parse_arguments, read_launch, real_launch_available,
 )
 from steadyhand_ros.process_supervisor import ProcessSupervisor
+
+ROS2_END_S = 12.0  # its own steps: SIGINT, 5 s, SIGTERM, 5 s, SIGKILL
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -33,24 +40,66 @@ def launch_path(name: str) -> Path:
 
 def run(args: argparse.Namespace) -> int:
     path, given = launch_path(args.file), parse_arguments(args.arguments)
-    environment = child_environment()
-    if real_launch_available():
-        return subprocess.call(["ros2", "launch", str(path), *args.arguments], env=environment)
+    environment, storage_config = child_environment(), storage.load()
+    keeper = Background("storage", lambda stopping: _keep_budgets(storage_config, stopping))
+    try:
+        if real_launch_available():
+            return _ros2_launch(["ros2", "launch", str(path), *args.arguments], environment)
+        return _supervise(path, given, environment)
+    finally:
+        keeper.close()
+
+
+def _keep_budgets(config: StorageConfig, stopping: threading.Event) -> None:
+    """Every ten seconds, in a thread of its own: who watches processes waits for no disk."""
+    while True:
+        storage.sweep(current_slot().out_dir, config)
+        if stopping.wait(storage.SCAN_S):
+            return
+
+
+def _stopping() -> list[bool]:
+    """Becomes non-empty at SIGINT or SIGTERM."""
+    asked: list[bool] = []
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: asked.append(True))
+    return asked
+
+
+def _ros2_launch(command: list[str], environment: Mapping[str, str]) -> int:
+    """ROS 2's own launcher, ended in order: what it starts may have an arm to bring to rest."""
+    stopping, notifier = _stopping(), Notifier("ros2 launch")
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    while process.poll() is None and not stopping:
+        notifier.turned(time.monotonic())
+        time.sleep(0.05)
+    notifier.ending()
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(ROS2_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    return 0 if stopping else process.wait()
+
+
+def _supervise(path: Path, given: Mapping[str, str], environment: Mapping[str, str]) -> int:
     specs = read_launch(path, given)
     supervisor = ProcessSupervisor(
         specs, lambda spec: command_of(spec, environment), environment,
-        current_slot().out_dir / "log", lambda line: print(line, file=sys.stderr, flush=True),
+        current_slot().out_dir / "log", lambda line: say(line, error=True),
     )
-    stopping = []
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: stopping.append(True))
+    stopping, notifier = _stopping(), Notifier(f"{len(specs)} processes")
     try:
         supervisor.start()
         logs = os.path.relpath(current_slot().out_dir / "log")
-        print(f"started {', '.join(supervisor.pids())}; logs in {logs}", flush=True)
+        say(f"started {', '.join(supervisor.pids())}; logs in {logs}")
         while not stopping:
-            supervisor.poll(time.monotonic())
+            now_s = time.monotonic()
+            supervisor.poll(now_s)
+            notifier.turned(now_s)
             time.sleep(0.05)
+        notifier.ending()
     finally:
         supervisor.stop()
     return 0

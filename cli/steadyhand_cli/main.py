@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "a recorded ROS 2 bag of a UR5 or a vehicle through bridge, estimator, gate and contact detection"),
     "dst": ("steadyhand_cli.dst.command", "deterministic simulation: the guard in virtual time against every fault"),
+    "storage": ("steadyhand_cli.storage", "what the output takes on the disk, and its budgets; --sweep deletes"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
 }
 
@@ -49,6 +51,13 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        said = f"{where}{error.strerror}; `steadyhand storage` shows what lies there"
+        print(f"steadyhand {args.command}: {said}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ def _status(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({f.name: getattr(state, f.name) for f in fields(state)}, indent=2))
         return 0
-    print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}")
+    memory = "memory locked" if state.counters.get("memory_locked") else "memory not locked (steadyhand doctor)"
+    print(f"{state.mode}  {'at rest' if state.at_rest else 'moving'}  {state.scheduler}, {memory}")
     if isinstance(state, AgvState):
         print(f"{state.vehicle}: {state.operating_mode or 'not heard of'}, battery {state.battery_percent:.0f} %")
         if state.task_id:

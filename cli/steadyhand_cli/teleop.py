@@ -17,9 +17,10 @@ from steadyhand.types import RobotState
 from steadyhand_cli.after_stop import check_silence
 from steadyhand_cli.keys import HELP, KeyMap, Terminal
 from steadyhand_cli.operate import print_refusal
-from steadyhand_firmware_bridge import operator
+from steadyhand_firmware_bridge import operator, storage
 from steadyhand_firmware_bridge.manual import ManualSession, request_realtime
 from steadyhand_firmware_bridge.recording import InterventionWriter
+from steadyhand_firmware_bridge.storage import Store
 
 SHOWN_S = 0.2
 
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.command == "takeover" and args.node:
         return _take_over_for_node()
-    writer = None if args.no_record else InterventionWriter(current_slot().out_dir / "interventions")
+    writer = None
+    if not args.no_record:
+        writer = InterventionWriter(Store(current_slot().out_dir, "interventions", storage.load()))
     request_realtime()
     try:
         with Terminal() as terminal, ManualSession("teleop") as session:
@@ -51,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
             writer.close()
             if writer.written:
                 print(f"recorded: {writer.newest} ({writer.dropped} steps dropped)")
+            if writer.refused or writer.errors:
+                print(f"NOT recorded in whole: {writer.store.why or 'the disk refused'}", file=sys.stderr)
 
 
 def _take_over_for_node() -> int:

@@ -1,10 +1,12 @@
 """Writes interventions (`steadyhand.intervention`) to `out/interventions/`, one file each, from a thread of its own.
 
 The queue is bounded: steps that find it full are dropped and counted, beginnings and ends are not. Nothing waits for a
-disk, and a disk that refuses ends nothing: what it refuses is counted.
+disk, and a disk that refuses ends nothing: what it refuses is counted. An intervention is recorded whole or not at all:
+where the disk refuses or the store says no, its file ends there, without an `end`, and the next one is tried anew.
 """
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -14,19 +16,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from steadyhand.trace import Record, encode
+from steadyhand_firmware_bridge.storage import Store
 
 WAIT_S = 0.2
+RESERVE_BYTES = 1_000_000  # asked of the store at a time, some minutes of steps
 SAME_NAME = 20  # recorders of one intervention
 
 
 class InterventionWriter:
-    """`put` never waits. `written` counts whole interventions, `dropped` steps, `errors` failed writes."""
+    """`put` never waits. `written` counts whole interventions, `dropped` steps, `errors` those that the disk refused,
+    `refused` those that the store (`why`) did."""
 
-    def __init__(self, folder: Path, capacity: int = 2048):
+    def __init__(self, store: Store, capacity: int = 2048):
         if capacity < 1:
             raise ValueError(f"capacity = {capacity}: give 1 or more")
-        self.folder, self.capacity = folder, capacity
-        self.written = self.dropped = self.errors = 0
+        self.store, self.folder, self.capacity = store, store.folder, capacity
+        self.written = self.dropped = self.errors = self.refused = 0
+        self._reserve_bytes = 0
         self.newest: Path | None = None
         self._dropped_here = 0
         self._queue: deque[Record] = deque()
@@ -72,22 +78,44 @@ class InterventionWriter:
     def _counting(self, act: Callable[..., None], *arguments: Record) -> None:
         try:
             act(*arguments)
-        except OSError:
+        except OSError as error:
             self.errors += 1
+            self.store.disk_refused(error)
+            if self._file is not None:
+                file, self._file = self._file, None
+                with contextlib.suppress(OSError):  # its buffer is refused once more
+                    file.close()
 
     def _write(self, record: Record) -> None:
         if record.kind == "begin":
             self._counting(self._close)
+            self._reserve_bytes = 0
+            if not self._room(1):
+                return
             self.folder.mkdir(parents=True, exist_ok=True)
             name = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
             number, label = record.fields.get("number", 0), record.fields.get("label", "")
             self._open(f"{name}-{number}-{label}")
         if self._file is None:
             return
-        self._file.write(encode(record))
+        line = encode(record)
+        if not self._room(len(line)):
+            return self._close()
+        self._file.write(line)
         if record.kind == "end":
             self._close()
             self.written += 1
+
+    def _room(self, size_bytes: int) -> bool:
+        """Whether the store lets us write so much; it is asked for a large piece now and then."""
+        if size_bytes > self._reserve_bytes:
+            keep = {self.newest.name} if self._file is not None else ()
+            if not self.store.room(RESERVE_BYTES, keep):
+                self.refused += 1
+                return False
+            self._reserve_bytes = RESERVE_BYTES
+        self._reserve_bytes -= size_bytes
+        return True
 
     def _open(self, stem: str) -> None:
         """A file of its own: another process may record the same intervention in the same second."""

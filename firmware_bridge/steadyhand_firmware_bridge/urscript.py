@@ -5,6 +5,7 @@ Registers and states are documented in `firmware_bridge/urscript/PROTOCOL.md`, n
 """
 from __future__ import annotations
 
+import functools
 import math
 import re
 import sys
@@ -109,13 +110,20 @@ def render(token: int, config: ProgramConfig = ProgramConfig(), payload: Payload
         "PAYLOAD_COG_MAX": COG_MAX_M,
         "PAYLOAD_REST": float(config.payload_rest_rad_s),
     }
-    text = program_path().read_text()
+    text = program_text()
     wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
     if wanted != set(values):
         raise ConfigError(f"{program_path()}: placeholders {sorted(wanted ^ set(values))} are not of this version")
     # Fixed-point numbers: the manual shows no exponents.
     shown = {k: str(v) if isinstance(v, int) else f"{v:.9f}" for k, v in values.items()}
     return re.sub(r"\{\{(\w+)\}\}", lambda match: shown[match.group(1)], text)
+
+
+@functools.cache
+def program_text() -> str:
+    """The program with its placeholders, read once: the guard's loop waits for no disk when it arms, and a guard that
+    runs while another version is installed goes on with its own program."""
+    return program_path().read_text()
 
 
 def program_path() -> Path:

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand_policies.triton_tree import ServerTree
@@ -62,7 +63,7 @@ class TritonProcess:
 
     def __init__(self, tree: ServerTree, repository: Path, addresses: Addresses, shm_prefix: str, log: Path) -> None:
         self._tree, self._repository, self._addresses = tree, Path(repository).absolute(), addresses
-        self._shm_prefix, self._log = shm_prefix, log
+        self._shm_prefix, self._log, self._log_begin = shm_prefix, log, 0
         self._process: subprocess.Popen | None = None
 
     @property
@@ -71,11 +72,11 @@ class TritonProcess:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the server; its output goes to the log file."""
+        """Start the server; its output is appended to the log file, which whoever keeps it may cut in place."""
         self._addresses.check_free()
         self.clean_shared_memory()
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._log, "wb") as log:
+        with self._open_log() as log:
+            self._log_begin = os.fstat(log.fileno()).st_size
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *self._command()],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._tree.environment, start_new_session=True,
@@ -113,11 +114,20 @@ class TritonProcess:
     def log_errors(self, limit: int = 5) -> list[str]:
         """The last error lines of the log: Triton's own start with E and the date."""
         try:
-            lines = self._log.read_text(errors="replace").splitlines()
+            text = self._log.read_bytes()
         except OSError:
             return []
+        begin = self._log_begin if self._log_begin <= len(text) else 0  # it was cut meanwhile
+        lines = text[begin:].decode(errors="replace").splitlines()
         wrong = [x for x in lines if ((x[:1] == "E" and x[1:5].isdigit()) or "rror" in x) and "CudaDriver" not in x]
         return [x[:300] for x in (wrong or lines)[-limit:]]
+
+    def _open_log(self) -> BinaryIO:
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            return self._log.open("ab")
+        except OSError:  # a full disk costs the log, not the server
+            return open(os.devnull, "wb")
 
     def _wait_group_gone(self, limit_s: float) -> None:
         """Shared memory must not be removed under a living stub. Stubs are reaped by init, at once or never."""

@@ -134,10 +134,13 @@ class Supervisor:
     def _status(self, state: str, detail: str = "") -> None:
         body = {"state": state, "detail": detail, "server_pid": self._process.pid, "supervisor_pid": os.getpid(),
                 "grpc": self._client.config.url, "restarts": self._restarts}
-        self._status_file.parent.mkdir(parents=True, exist_ok=True)
         scratch = self._status_file.with_suffix(".tmp")
-        scratch.write_text(json.dumps(body) + "\n")
-        scratch.replace(self._status_file)  # a reader never sees half a file
+        try:
+            self._status_file.parent.mkdir(parents=True, exist_ok=True)
+            scratch.write_text(json.dumps(body) + "\n")
+            scratch.replace(self._status_file)  # a reader never sees half a file
+        except OSError as error:  # a full disk stops no server
+            LOG.warning("%s: %s", self._status_file, error.strerror)
 
 
 def check_repository(repository: Path) -> contracts.PolicyContract:
@@ -173,8 +176,11 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, ContractError, SteadyhandError) as error:
         print(f"steadyhand-triton: {error}", file=sys.stderr)
         return 2
+    except OSError as error:  # of the tree that is laid out
+        LOG.error("%s: %s", error.filename, error.strerror)
+        return 2
     prefix = f"steadyhand_triton_{slot.index}_"
-    process = TritonProcess(tree, options.repository, addresses, prefix, folder / "server.log")
+    process = TritonProcess(tree, options.repository, addresses, prefix, slot.out_dir / "log" / "triton_server.log")
     client = TritonPolicy(TritonConfig(f"127.0.0.1:{options.grpc_port}"), contract).open()
     supervisor = Supervisor(process, client, SupervisorConfig(ready_timeout_s=options.ready_timeout_s),
                             folder / "status.json")

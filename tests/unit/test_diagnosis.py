@@ -5,7 +5,9 @@ import pytest
 
 from steadyhand import diagnosis, report
 from steadyhand.diagnosis import EXPECTED_RECOVERY, LAYERS, LAYERS_IN_ORDER, Evidence
+from steadyhand.retention import StorageConfig
 from steadyhand.task import Failure
+from steadyhand_firmware_bridge.storage import Store
 from steadyhand_ros.report_writer import ReportWriter
 from steadyhand_sim.kinematic_cell import KinematicCell, scatter
 
@@ -81,7 +83,7 @@ def test_reports_are_written_indexed_and_handed_on(tmp_path):
             self.closed = True
 
     hook = Hook()
-    writer = ReportWriter(tmp_path / "reports", "abc", hook)
+    writer = ReportWriter(Store(tmp_path, "reports", StorageConfig()), "abc", hook)
     d = diagnosis.diagnose(failures("grasp_empty"), "gave | up", evidence())
     paths = [writer.put(d), writer.put(d)]
     writer.close()
@@ -104,7 +106,7 @@ def test_a_folder_that_cannot_be_written_is_counted_and_the_webhook_still_hears(
 
     (tmp_path / "file").write_text("")
     hook = Hook()
-    writer = ReportWriter(tmp_path / "file" / "reports", "abc", hook)
+    writer = ReportWriter(Store(tmp_path / "file", "reports", StorageConfig()), "abc", hook)
     writer.put(diagnosis.diagnose(failures("grasp_empty"), "given up", evidence()))
     writer.close()
     assert writer.errors == 1 and hook.count == 1

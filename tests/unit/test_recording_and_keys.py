@@ -8,16 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steadyhand import retention
 from steadyhand.intervention import demonstration
 from steadyhand.jog import JogConfig
+from steadyhand.retention import StorageConfig
 from steadyhand.trace import Record
 from steadyhand_cli.keys import HOLD_S, KeyMap
 from steadyhand_firmware_bridge.recording import InterventionWriter
+from steadyhand_firmware_bridge.storage import Store
 from tests.unit.test_go_home_and_intervention import recorded
 
 
+def store(out, config=StorageConfig(0.0, 0.0)):
+    return Store(out, "interventions", config)
+
+
 def test_each_intervention_is_one_file_that_reads_back(tmp_path):
-    writer = InterventionWriter(tmp_path / "interventions")
+    writer = InterventionWriter(store(tmp_path))
     writer.put(recorded())
     writer.put(recorded())
     writer.close()
@@ -36,17 +43,17 @@ def assert_whole(folder, count):
 
 
 def test_two_recorders_of_one_intervention_do_not_share_a_file(tmp_path):
-    writers = [InterventionWriter(tmp_path) for _ in range(2)]
+    writers = [InterventionWriter(store(tmp_path)) for _ in range(2)]
     for record in recorded():
         for writer in writers:
             writer.put([record])
     for writer in writers:
         writer.close()
-    assert_whole(tmp_path, 2)
+    assert_whole(tmp_path / "interventions", 2)
 
 
 def test_a_full_queue_drops_steps_only_and_counts_them(tmp_path):
-    writer = InterventionWriter(tmp_path, capacity=1)
+    writer = InterventionWriter(store(tmp_path), capacity=1)
     writer._queue.append(Record("step", 0.0))  # as if the disk had stopped: the queue is full from the start
     writer.capacity = 0
     writer.put(recorded())
@@ -58,7 +65,7 @@ def test_a_full_queue_drops_steps_only_and_counts_them(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_counted(tmp_path):
     (tmp_path / "file").write_text("")
-    writer = InterventionWriter(tmp_path / "file" / "interventions")
+    writer = InterventionWriter(store(tmp_path / "file"))
     writer.put(recorded())
     writer.close()
     assert writer.errors >= 1 and writer.written == 0
@@ -71,8 +78,9 @@ class FullDisk(type(Path())):
         return open("/dev/full", mode.replace("x", "w"))
 
 
-def test_a_full_disk_is_counted_and_the_next_intervention_is_written(tmp_path):
-    writer = InterventionWriter(FullDisk(tmp_path))
+def test_a_full_disk_is_counted_once_and_the_next_intervention_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(retention, "HOLD_S", 0.0)
+    writer = InterventionWriter(store(FullDisk(tmp_path)))
     records = recorded()
     writer.put(records[:-1])
     deadline_s = time.monotonic() + 5.0
@@ -82,7 +90,16 @@ def test_a_full_disk_is_counted_and_the_next_intervention_is_written(tmp_path):
     writer.folder = tmp_path
     writer.put(records)
     writer.close()
-    assert writer.written == 1 and demonstration(map(json.loads, writer.newest.read_text().splitlines())).complete
+    assert writer.written == writer.errors == writer.store.pauses == 1 and writer.store.why == ""
+    assert demonstration(map(json.loads, writer.newest.read_text().splitlines())).complete
+
+
+def test_an_intervention_without_room_is_refused_by_name_and_counted(tmp_path):
+    writer = InterventionWriter(store(tmp_path, StorageConfig(min_free_mb=1e7, resume_free_mb=1e7)))
+    writer.put(recorded())
+    writer.close()
+    assert (writer.written, writer.refused, writer.errors) == (0, 1, 0) and "min_free_mb" in writer.store.why
+    assert not (tmp_path / "interventions").exists()
 
 
 # --- keys ---

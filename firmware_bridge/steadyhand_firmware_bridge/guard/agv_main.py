@@ -11,17 +11,18 @@ import secrets
 import signal
 import sys
 import time
-import traceback
 from pathlib import Path
 
 from steadyhand.agv import Agv
 from steadyhand.errors import SteadyhandError
 from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.guard import memory
 from steadyhand_firmware_bridge.guard.agv_config import AgvFile, AgvGuardConfig, load
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server, private_folder
+from steadyhand_firmware_bridge.service import Notifier, say, say_exception
 
 EXAMPLES = {"vda5050": "agv.yaml", "ros": "agv_ros.yaml"}
 FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside it
@@ -40,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
             agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
         folder = Path(args.socket_dir) if args.socket_dir else _own_folder()
     except SteadyhandError as error:
-        print(f"steadyhand-agv-guard: {error}", file=sys.stderr)
+        say(f"steadyhand-agv-guard: {error}", error=True)
         return 1
     return serve(agv, config, folder, args.sched)
 
@@ -56,25 +57,31 @@ def serve(agv: Agv, config: AgvGuardConfig, folder: Path, sched: str = "auto") -
             peers.open()
             scheduler = set_scheduler(sched)
         except SteadyhandError as error:
-            print(f"steadyhand-agv-guard: {error}", file=sys.stderr)
+            say(f"steadyhand-agv-guard: {error}", error=True)
             return 1
         loop = Loop(server, agv.period_s, peers)
         guard = AgvGuard(agv, config, server.credential, _fresh_token, server.send, time.monotonic())
         guard.scheduler = scheduler
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(loop, "ending", True))
-        print(f"steadyhand-agv-guard ready: vehicle {agv.name}, {scheduler}, sockets in {server.folder}", flush=True)
+        memory_said = memory.lock()
+        loop.memory_locked = memory_said == memory.LOCKED
+        notifier = Notifier(f"{scheduler}, {memory_said}")
+        loop.turned = notifier.turned
+        said = f"vehicle {agv.name}, {scheduler}, {memory_said}, sockets in {server.folder}"
+        say(f"steadyhand-agv-guard ready: {said}")
         code = 0
         try:
             loop.run(guard)
         except Exception:  # the process's edge: one stop more, then nothing
-            traceback.print_exc()
+            say_exception()
             code = 3
             try:
                 agv.stop(time.monotonic())
             except Exception:  # what broke the loop may break this too
-                traceback.print_exc()
-        print(f"steadyhand-agv-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
+                say_exception()
+        notifier.ending()
+        say(f"steadyhand-agv-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles")
         return code
 
 

@@ -10,6 +10,7 @@ import os
 import select
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,8 @@ class Loop:
         self.lateness = Lateness()
         self.admissions_s = Lateness()
         self.ending = False  # set by a signal handler
+        self.turned: Callable[[float], None] = lambda now_s: None  # called each cycle: it must neither wait nor raise
+        self.memory_locked = False
         self._deadline_s = 0.0
         self._admission_s = 0.5 * period_s  # running estimate of what judging a chunk costs
 
@@ -93,6 +96,7 @@ class Loop:
             self._drop_speechless(now_s)
             self.peers.new_cycle()
             self._publish(state)
+            self.turned(now_s)
             self._admit()
             if end_s is not None and (guard.settled or now_s > end_s):
                 return
@@ -121,6 +125,7 @@ class Loop:
             dropped_states=self.server.dropped_states,
             malformed=self.server.malformed,
             refused_connections=self.server.refused_connections,
+            memory_locked=int(self.memory_locked),
         )
         self.server.publish(state)
 

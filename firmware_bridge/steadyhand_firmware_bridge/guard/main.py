@@ -20,17 +20,18 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from pathlib import Path
 
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.protocols import Robot
 from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge.guard import memory
 from steadyhand_firmware_bridge.guard.config import GuardConfig, load
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server
+from steadyhand_firmware_bridge.service import Notifier, say, say_exception
 
 
 def fresh_token() -> int:
@@ -55,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
             peers.open()
             scheduler = set_scheduler(args.sched)
         except SteadyhandError as error:
-            print(f"steadyhand-guard: {error}", file=sys.stderr)
+            say(f"steadyhand-guard: {error}", error=True)
             return 1
         return _run(args, config, robot, server, peers, scheduler)
 
@@ -70,16 +71,22 @@ def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(loop, "ending", True))
     rate = f"{1 / robot.period_s:.0f} Hz, {scheduler}"
-    print(f"steadyhand-guard ready: robot {robot.name}, {rate}, sockets in {server.folder}", flush=True)
+    memory_said = memory.lock()
+    loop.memory_locked = memory_said == memory.LOCKED
+    notifier = Notifier(f"{scheduler}, {memory_said}")
+    loop.turned = notifier.turned
+    said = f"robot {robot.name}, {rate}, {memory_said}, sockets in {server.folder}"
+    say(f"steadyhand-guard ready: {said}")
     code = 0
     try:
         loop.run(guard)
     except Exception:  # the process's edge: nothing more is sent, so the program on the controller stops by itself
-        traceback.print_exc()
+        say_exception()
         code = 3
+    notifier.ending()
     if args.stats:
         _write_stats(Path(args.stats), loop, guard)
-    print(f"steadyhand-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles", flush=True)
+    say(f"steadyhand-guard ended: mode {guard.state.mode.value}, {guard.seq} cycles")
     return code
 
 
@@ -115,8 +122,9 @@ def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Rob
             link_type(),
         )
     from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
-    from steadyhand_firmware_bridge.urscript import ProgramConfig, render
+    from steadyhand_firmware_bridge.urscript import ProgramConfig, program_text, render
 
+    program_text()
     program = functools.partial(render, config=ProgramConfig(heartbeat_period_s=1.0 / args.hz))
     host = _address(args.robot_ip or slot_host)
     gripper = None

@@ -27,7 +27,10 @@ from steadyhand.phases import ExecutorConfig
 from steadyhand.planner import PlannerConfig
 from steadyhand.slot import current_slot
 from steadyhand.task import Code, Decision, Feedback, Goal, Inputs, PolicyReply, Result
-from steadyhand.types import Estimate, EstimateMode, RobotState, Verdict
+from steadyhand.trace import Record
+from steadyhand.types import Estimate, EstimateMode, Mode, RobotState, Verdict
+from steadyhand_firmware_bridge import storage
+from steadyhand_firmware_bridge.storage import Store
 from steadyhand_ros import conversions, qos
 from steadyhand_ros.fault_publisher import FaultPublisher
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, request_realtime, run
@@ -40,6 +43,7 @@ from steadyhand_ros.webhook import Webhook, WebhookConfig
 REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
 TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.02, 0.2
+ARMED = (Mode.ARMED_AUTO, Mode.ARMED_MANUAL, Mode.RECOVERING)
 SILENT_S = 1.0  # without a state or an estimate for so long: its sender is not well
 
 
@@ -75,7 +79,7 @@ class AgentNode(SteadyhandNode):
         self._feedback: tuple[Feedback | None, float] = (None, 0.0)
         self._heartbeat_s = 0.0
         self._malformed = 0
-        self._health = {name: health.Component(name) for name in ("guard", "estimate", "policy")}
+        self._health = {name: health.Component(name) for name in ("guard", "estimate", "policy", "recording")}
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
     def build(self) -> None:
@@ -83,6 +87,7 @@ class AgentNode(SteadyhandNode):
         if not self.config.model_repository:
             raise ConfigError("model_repository: give the folder of the models")
         self._webhook_config = declare(self, WebhookConfig, "webhook")
+        self._storage = storage.load()
         self._prefix = secrets.token_hex(3)
         self._agent = Agent(
             self._prefix, declare(self, AgentConfig, "agent"), declare(self, ExecutorConfig, "executor"),
@@ -111,9 +116,12 @@ class AgentNode(SteadyhandNode):
     def open(self) -> None:
         out = current_slot().out_dir
         if self.config.trace:
-            self._trace = TraceWriter(out / "trace", f"agent-{self._prefix}")
+            self._trace = TraceWriter(
+                Store(out, "trace", self._storage), Store(out, "stops", self._storage, bulky=False),
+                f"agent-{self._prefix}", out / "log", self.get_logger().warning,
+            )
         webhook = Webhook(self._webhook_config) if self._webhook_config.url else None
-        self._reports = ReportWriter(out / "reports", self._prefix, webhook)
+        self._reports = ReportWriter(Store(out, "reports", self._storage, bulky=False), self._prefix, webhook)
         self._worker = PolicyWorker(self._policy, self._on_reply)
 
     def close(self) -> None:
@@ -145,7 +153,9 @@ class AgentNode(SteadyhandNode):
             self.get_logger().warning(str(error), throttle_duration_sec=1.0)
             return
         with self._lock:
-            self._state, self._state_arrived_s = state, time.monotonic()
+            before, self._state, self._state_arrived_s = self._state, state, time.monotonic()
+            if self._trace is not None and before is not None and before.mode in ARMED and state.mode not in ARMED:
+                self._trace.stop(state.causes[0] if state.causes else "", stop_record(state))
             self._step()
 
     def _on_estimate(self, m: msg.StateEstimate) -> None:
@@ -292,6 +302,8 @@ class AgentNode(SteadyhandNode):
             health.Level.WARN if local else health.Level.OK,
             f"served locally: {statistics.primary_cause}" if local else "", now_s,
         )
+        paused = self._trace.store.why if self._trace is not None else ""
+        parts["recording"].report(health.Level.WARN if paused else health.Level.OK, paused, now_s)
         worst = max(parts.values(), key=lambda c: c.level(now_s))
         level = {health.Level.OK: OK, health.Level.WARN: WARN}.get(worst.level(now_s), ERROR)
         values = counters | {
@@ -299,11 +311,24 @@ class AgentNode(SteadyhandNode):
             "requests_overtaken": self._worker.overtaken, "reports_lost": self._reports.dropped + self._reports.errors,
         }
         if self._trace is not None:
-            values |= {"trace_dropped": self._trace.buffer.dropped, "trace_errors": self._trace.errors}
+            trace = self._trace
+            values |= {
+                "trace_dropped": trace.buffer.dropped, "trace_errors": trace.errors, "stops_kept": trace.evidence,
+                "recording_pauses": trace.store.pauses,
+            }
         if self._reports.webhook is not None:
             values |= {f"webhook_{name}": n for name, n in self._reports.webhook.counters.items()}
             values["webhook_error"] = self._reports.webhook.last_error
         return level, "ready" if level == OK else f"{worst.name}: {worst.message}", values
+
+
+def stop_record(state: RobotState) -> Record:
+    """What is kept of the state that says that the arm was stopped."""
+    return Record("stop", state.stamp_s, {
+        "mode": state.mode.value, "causes": state.causes, "at_rest": state.at_rest, "seq": state.seq,
+        "token": state.token, "q_rad": state.q_rad, "qd_rad_s": state.qd_rad_s,
+        "q_commanded_rad": state.q_commanded_rad, "gripper_width_m": state.gripper_width_m,
+    })
 
 
 def _goal_id(handle) -> str:

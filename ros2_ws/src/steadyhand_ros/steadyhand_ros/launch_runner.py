@@ -45,6 +45,7 @@ def command_of(spec: ProcessSpec, environ: Mapping[str, str] = os.environ) -> li
             raise ConfigError(f"{spec.name}: command {words[0]!r} not found; run `make setup`")
         return [found, *words[1:]]
     command = [*_node_executable(spec, environ), *spec.arguments.split(), "--ros-args"]
+    command.append("--disable-external-lib-logs")  # the log of its output has the same lines, and a budget
     command += ["-r", f"__node:={spec.name}"]
     if spec.namespace:
         namespace = spec.namespace if spec.namespace.startswith("/") else f"/{spec.namespace}"
@@ -86,6 +87,7 @@ def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
     environment.setdefault("STEADYHAND_ROBOT_HOST", slot.robot_host)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
     environment.setdefault("AMENT_PREFIX_PATH", sys.prefix)
+    environment.setdefault("ROS_LOG_DIR", str((slot.out_dir / "log" / "ros").absolute()))
     environment.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
     environment["PYTHONUNBUFFERED"] = "1"
     # numpy's and onnxruntime's pools would fight over the cores with the control loop

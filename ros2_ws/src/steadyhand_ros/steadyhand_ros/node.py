@@ -160,8 +160,8 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
 
     def thread_failed(what):
         nonlocal stopping, failed
-        threading.__excepthook__(what)  # the traceback, to stderr
-        stopping = failed = True
+        stopping = failed = True  # first: what follows may fail when the disk behind stderr is full
+        threading.__excepthook__(what)  # the traceback
 
     threading.excepthook = thread_failed
     signal.signal(signal.SIGINT, stop)

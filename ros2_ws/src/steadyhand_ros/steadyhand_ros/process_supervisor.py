@@ -1,7 +1,8 @@
 """Runs the processes of a launch file: own process group each, one log file each, respawn as the file says.
 
 Every wait has a limit: a process gets SIGINT, then SIGTERM, then its whole group SIGKILL. The supervisor never restarts
-a process that the file does not mark `respawn`, and never more often than its delay allows.
+a process that the file does not mark `respawn`, and never more often than its delay allows. A disk that is full costs
+lines of the logs, no process.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from steadyhand.errors import ConfigError
 from steadyhand_ros.launch_xml import ProcessSpec
@@ -45,7 +47,10 @@ class ProcessSupervisor:
     ):
         self._environment = dict(environment)
         self._report = report
-        log_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            log_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            report(f"no logs: {log_dir}: {error.strerror}")
         self.running = [Running(s, command_of(s), log_dir / f"{s.name.replace('/', '_')}.log") for s in specs]
 
     def start(self) -> None:
@@ -95,7 +100,7 @@ class ProcessSupervisor:
     def _start(self, item: Running) -> None:
         item.starts += 1
         environment = self._environment | dict(item.spec.environment)
-        with item.log_path.open("ab") as log:
+        with self._log_of(item) as log:
             try:
                 item.process = subprocess.Popen(
                     item.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
@@ -103,6 +108,14 @@ class ProcessSupervisor:
                 )
             except OSError as error:
                 raise ConfigError(f"{item.spec.name}: cannot start {item.command[0]!r}: {error}") from error
+
+    def _log_of(self, item: Running) -> BinaryIO:
+        """Appended to, by the process itself; whoever cuts it does so in place."""
+        try:
+            return item.log_path.open("ab")
+        except OSError as error:
+            self._report(f"{item.spec.name}: no log: {item.log_path}: {error.strerror}")
+            return open(os.devnull, "wb")
 
 
 def describe(returncode: int) -> str:

@@ -1,6 +1,7 @@
 """Reports of L3 to files with an index, and to a webhook.
 
-A thread of its own: control waits for neither disk nor network.
+A thread of its own: control waits for neither disk nor network. The oldest reports go as the budget says, with their
+lines in the index.
 """
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from pathlib import Path
 
 from steadyhand import report
 from steadyhand.task import Diagnosis
+from steadyhand_firmware_bridge.storage import INDEX, Store
 from steadyhand_ros.webhook import Webhook
 
-INDEX = "index.md"
 WAITING = 64
 
 
 class ReportWriter:
     """`put` names the file at once; the thread writes it, then its line in the index, then hands it to the webhook."""
 
-    def __init__(self, folder: Path, prefix: str, webhook: Webhook | None = None):
-        self.folder, self.errors, self.dropped, self.webhook = folder, 0, 0, webhook
+    def __init__(self, store: Store, prefix: str, webhook: Webhook | None = None):
+        self.store, self.folder, self.errors, self.dropped, self.webhook = store, store.folder, 0, 0, webhook
         self._prefix, self._count = prefix, 0
         self._queue: queue.Queue[tuple[Diagnosis, str, str] | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._work, name="reports", daemon=True)
@@ -59,9 +60,24 @@ class ReportWriter:
                 self.webhook.put(report.document(diagnosis, when, name))
 
     def _write(self, diagnosis: Diagnosis, when: str, name: str) -> None:
+        text, deleted = report.markdown(diagnosis, when).encode(), self.store.deleted
+        if not self.store.room(len(text)):
+            raise OSError(self.store.why)
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / name).write_text(report.markdown(diagnosis, when))
+        (self.folder / name).write_bytes(text)
         index = self.folder / INDEX
+        if self.store.deleted != deleted:
+            self._forget_deleted(index)
         new = not index.exists()
         with index.open("a") as file:
             file.write((report.INDEX_HEAD if new else "") + report.index_line(diagnosis, when, name))
+
+    def _forget_deleted(self, index: Path) -> None:
+        """The index without the lines of reports that are gone."""
+        head = set(report.INDEX_HEAD.splitlines())
+        there = [p.name for p in self.folder.glob("*.md")]
+        lines = index.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if line.strip() in head or any(name in line for name in there)]
+        scratch = index.with_suffix(".tmp")
+        scratch.write_text("".join(kept))
+        scratch.replace(index)

@@ -22,7 +22,9 @@ from steadyhand.jog import MODES, Jog, JogCommand, JogConfig, JogRefused
 from steadyhand.joy import Arbiter, JoyConfig, JoyMap, JoyReading
 from steadyhand.slot import current_slot
 from steadyhand.types import Estimate, RobotState
+from steadyhand_firmware_bridge import storage
 from steadyhand_firmware_bridge.recording import InterventionWriter
+from steadyhand_firmware_bridge.storage import Store
 from steadyhand_ros import conversions, qos
 from steadyhand_ros.node import OK, WARN, SteadyhandNode, request_realtime, run
 from steadyhand_ros.params import declare
@@ -55,7 +57,7 @@ class TeleopNode(SteadyhandNode):
         self._counts = {"commands": 0, "refused": 0, "late": 0, "chunks": 0, "chunks_refused": 0, "malformed": 0}
 
     def build(self) -> None:
-        self.config = declare(self, TeleopNodeConfig)
+        self.config, self._storage = declare(self, TeleopNodeConfig), storage.load()
         speeds = declare(self, JogConfig, "jog")
         self._jog = Jog(f"jog-{secrets.token_hex(3)}", speeds)
         self._joy, self._arbiter = JoyMap(declare(self, JoyConfig, "joy"), speeds), Arbiter(speeds.timeout_s)
@@ -74,7 +76,7 @@ class TeleopNode(SteadyhandNode):
 
     def open(self) -> None:
         if self.config.record:
-            self._writer = InterventionWriter(current_slot().out_dir / "interventions")
+            self._writer = InterventionWriter(Store(current_slot().out_dir, "interventions", self._storage))
 
     def close(self) -> None:
         if self._writer is not None:
@@ -166,7 +168,12 @@ class TeleopNode(SteadyhandNode):
         writer = self._writer
         values = dict(self._counts, overruled=self._arbiter.overruled, status=self._status)
         if writer is not None:
-            values |= {"interventions": writer.written, "dropped": writer.dropped, "write_errors": writer.errors}
+            values |= {
+                "interventions": writer.written, "dropped": writer.dropped, "write_errors": writer.errors,
+                "not_recorded": writer.refused, "recording_pauses": writer.store.pauses,
+            }
+            if writer.store.why:
+                return WARN, f"recording stopped: {writer.store.why}", values
         return OK, "recording" if self._recorder.active else "ready", values
 
 

@@ -1,48 +1,178 @@
-"""The trace's thread: appends whole lines to a file, begins a new one when it is full."""
+"""The trace's thread: whole lines to segments `NAME-0001.jsonl` ..., and a folder of evidence for each stop.
+
+A segment that is full is followed by the next, and the oldest go as the budget says (`steadyhand.retention`). A stop's
+folder holds the segments round it as hard links: they stay when the trace goes on, and cost nothing twice. A trace
+whose process died (its last record is no `end`) becomes such a folder at the next start.
+"""
 from __future__ import annotations
 
+import errno
+import json
+import os
+import re
 import threading
+import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
-from steadyhand.trace import Record, TraceBuffer
+from steadyhand.retention import HOLD_S
+from steadyhand.trace import Record, TraceBuffer, encode
+from steadyhand_firmware_bridge.storage import Store, live_logs
 from steadyhand_ros.background import Background
 
 FLUSH_S = 0.2
+SEGMENTS = 8  # the budget holds so many at least
+SEGMENT_MAX_BYTES = 10_000_000
+AFTERMATH_S = 10.0  # a segment begun so soon after a stop belongs to its evidence
+LOG_TAIL_BYTES = 64_000
+WAITING = 8  # stops whose folder is not yet made
+DIED = "agent-died"
 
 
 class TraceWriter:
-    """Two files in turn, so that the disk holds at most 2 x `max_bytes` of one run. Disk errors are counted."""
+    """`put` and `stop` never wait. What the disk refuses is counted (`errors`), and what is lost (`buffer.dropped`).
 
-    def __init__(self, folder: Path, name: str, max_bytes: int = 50_000_000):
+    While the store says no, lines wait in the bounded buffer; the oldest are lost, counted. `say` gets a line at each
+    change, in the thread.
+    """
+
+    def __init__(self, store: Store, stops: Store, name: str, logs: Path, say: Callable[[str], None]):
         self.buffer = TraceBuffer()
-        self.errors = 0
-        self._path, self._older = folder / f"{name}.jsonl", folder / f"{name}.1.jsonl"
-        self._max_bytes = max_bytes
+        self.store, self.stops = store, stops
+        self.errors = self.evidence = 0
+        self._name, self._logs, self._say = name, logs, say
+        self._segment_bytes = min(SEGMENT_MAX_BYTES, store.budget.max_bytes // SEGMENTS)
+        self._number, self._size = 1, 0
+        self._asked: deque[tuple[Path, Record]] = deque(maxlen=WAITING)
+        self._again_s = 0.0  # when a folder that the disk refused is tried again
+        self._asked_count = 0
+        self._aftermath: tuple[Path | None, float] = (None, 0.0)
+        self._paused = ""
         self._thread = Background("trace", self._work)
 
     def put(self, record: Record) -> None:
         """Queue one record."""
         self.buffer.put(record)
 
+    def stop(self, label: str, state: Record) -> None:
+        """The arm was stopped: keep the trace round this moment, with `state`."""
+        self.buffer.put(state)
+        self._asked.append((self._folder(label), state))
+
     def close(self) -> None:
         """Write what is queued and end; waits at most two seconds."""
+        self.buffer.put(Record("end", time.monotonic()))
         self._thread.close()
 
+    # --- the thread ---
+
     def _work(self, stopping: threading.Event) -> None:
+        self._counting(self._keep_what_died)
         last = False
         while not last:
             last = stopping.wait(FLUSH_S)
-            try:
-                self._flush()
-            except OSError:
-                self.errors += 1
+            self._counting(self._flush)
+            if self._asked and (last or time.monotonic() >= self._again_s):
+                self._counting(self._keep_asked)
+
+    def _counting(self, act: Callable, *arguments) -> None:
+        try:
+            act(*arguments)
+        except OSError as error:
+            self.errors += 1
+            self.store.disk_refused(error)
+        if self.store.why != self._paused:
+            if bool(self.store.why) != bool(self._paused):
+                self._say(f"recording stopped: {self.store.why}" if self.store.why else "recording goes on")
+            self._paused = self.store.why
+
+    def _path(self, number: int) -> Path:
+        return self.store.folder / f"{self._name}-{number:04d}.jsonl"
 
     def _flush(self) -> None:
+        if not self.store.room(0, {self._path(self._number).name}):
+            return  # what is queued waits
         lines = self.buffer.take()
         if not lines:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists() and self._path.stat().st_size + len(lines) > self._max_bytes:
-            self._path.replace(self._older)
-        with self._path.open("ab") as file:
-            file.write(lines)
+        if self._size and self._size + len(lines) > self._segment_bytes:
+            self._number, self._size = self._number + 1, 0
+        path = self._path(self._number)
+        if not self.store.room(len(lines), {path.name}):
+            return self._lose(lines)
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("ab", buffering=0) as file:
+                whole = file.tell()
+                if file.write(lines) != len(lines):
+                    file.truncate(whole)  # no half line
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self._lose(lines)
+            raise
+        if not self._size and self._aftermath[0] is not None and time.monotonic() < self._aftermath[1]:
+            _link(path, self._aftermath[0])
+        self._size += len(lines)
+
+    def _lose(self, lines: bytes) -> None:
+        self.buffer.dropped += lines.count(b"\n")
+
+    def _keep_asked(self) -> None:
+        self._again_s = time.monotonic() + HOLD_S
+        while self._asked:
+            self._keep(*self._asked[0])
+            self._asked.popleft()
+        self._again_s = 0.0
+
+    def _keep(self, folder: Path, state: Record) -> None:
+        """The folder of one stop."""
+        self.stops.room(self._segment_bytes)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "stop.json").write_bytes(encode(state))
+        for number in (self._number - 1, self._number):
+            if self._path(number).exists():
+                _link(self._path(number), folder)
+        self._aftermath = folder, time.monotonic() + AFTERMATH_S
+        self._keep_logs(folder)
+        self.evidence += 1
+
+    def _keep_what_died(self) -> None:
+        """The trace of a process that ended without a word."""
+        segments = sorted(self.store.folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime)
+        if segments and not _ended(segments[-1]):
+            folder = self._folder(DIED)
+            folder.mkdir(parents=True)
+            for path in segments[-2:]:
+                _link(path, folder)
+            self._keep_logs(folder)
+            self.evidence += 1
+
+    def _folder(self, label: str) -> Path:
+        self._asked_count += 1
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "-", label)[:60].strip("-") or "stop"
+        return self.stops.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{self._name}-{self._asked_count}-{safe}"
+
+    def _keep_logs(self, folder: Path) -> None:
+        for path in live_logs(self._logs):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+                (folder / path.name).write_bytes(file.read(LOG_TAIL_BYTES))
+
+
+def _link(path: Path, folder: Path) -> None:
+    try:
+        os.link(path, folder / path.name)
+    except FileExistsError:
+        pass
+
+
+def _ended(segment: Path) -> bool:
+    """Whether the last line of a trace says that its process ended in order."""
+    with segment.open("rb") as file:
+        file.seek(max(0, segment.stat().st_size - 4096))
+        last = file.read().splitlines()[-1:]
+    try:
+        return json.loads(last[0])["kind"] == "end" if last else True
+    except (ValueError, KeyError, TypeError):
+        return False
