@@ -95,6 +95,8 @@ WALL_CLOCK = {
     "teleop_node.py": "age of a stamped jog command: wrong while a clock is set, then refused; the arm rests in 100 ms",
     "report_writer.py": "name of a report",
     "recording.py": "name of a file",
+    "trace_writer.py": "name of a stop's folder",
+    "storage.py": "age of files, for deleting the oldest; a clock behind the newest file makes nothing old",
     "agv.py": "stamp of a message",
     "agv_link.py": "stamp of a message",
     "tls.py": "dates of certificates; OpenSSL judges them by the same clock",

@@ -218,3 +218,12 @@ def test_a_cycle_less_than_a_period_late_is_none_and_the_next_one_keeps_its_time
 def test_a_cycle_so_late_that_the_robot_has_stopped_by_itself_is_a_stop(server, clock, late_s, cause):
     guard, _ = run_held_up(server, clock, 0.008 + late_s, armed=True)
     assert guard.counters()["armed"] == 1 and guard._last_stop["cause"] == cause
+
+
+def test_a_turn_is_told_each_cycle_and_only_then(server):
+    loop, turns = Loop(server, 0.008), []
+    robot = Quick({20: lambda: setattr(loop, "ending", True)})
+    loop.turned = turns.append
+    guard = guard_of(server, robot)
+    loop.run(guard)
+    assert len(turns) == guard.seq and turns == sorted(turns)

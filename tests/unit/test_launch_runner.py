@@ -20,7 +20,7 @@ def test_a_node_gets_its_ros_arguments(tmp_path):
         parameter_files=(str(file),), remappings=(("a", "b"),), arguments="--x",
     )
     command = launch_runner.command_of(spec, {"PATH": os.environ["PATH"]})
-    assert command[:3] == [sys.executable, "-m", "steadyhand_ros.guard_node"]
+    assert command[:3] == [launch_runner.PYTHON, "-m", "steadyhand_ros.guard_node"]
     assert command[3:] == [
         "--x", "--ros-args", "--disable-external-lib-logs", "-r", "__node:=n", "-r", "__ns:=/cell",
         "--params-file", str(file), "-p", "k:=v", "-r", "a:=b",

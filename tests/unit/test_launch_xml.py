@@ -123,6 +123,12 @@ def test_shipped_files_run_the_same_processes_for_simulation_and_hardware(name):
     assert [p for p in both if p.name in always] == hardware  # with the same arguments, too
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_guard_that_is_a_service_of_its_own_is_left_out_and_nothing_else(name):
+    apart, together = shipped(name, sim="false", guard="false"), shipped(name, sim="false")
+    assert [p for p in together if p.name not in ("guard", "agv_guard")] == apart and len(apart) < len(together)
+
+
 def test_every_node_of_a_robot_is_in_its_namespace():
     for name, given, wanted in (
         ("ur5.launch.xml", {"namespace": "left", "teleop": "true"}, "left"), ("ur5.launch.xml", {}, ""),

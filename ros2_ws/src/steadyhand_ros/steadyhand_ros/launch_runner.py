@@ -17,6 +17,9 @@ from steadyhand.slot import current_slot
 from steadyhand_ros.launch_xml import ProcessSpec, read
 
 PROJECT_ROOT = Path(__file__).resolve().parents[4]
+# Without the link to the current version: what is restarted after a switch is still of the version that runs.
+PREFIX = Path(sys.prefix).resolve()
+PYTHON = str(PREFIX / "bin" / Path(sys.executable).name)
 
 
 def real_launch_available() -> bool:
@@ -73,7 +76,7 @@ def _node_executable(spec: ProcessSpec, environ: Mapping[str, str]) -> list[str]
         found = None
     if found is None:
         raise ConfigError(f"{spec.name}: no executable {spec.executable!r} in package {spec.package!r}")
-    return [sys.executable, "-m", module]
+    return [PYTHON, "-m", module]
 
 
 def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -85,16 +88,16 @@ def child_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
     slot = current_slot(environ)
     environment = dict(environ) | slot.environment()
     environment.setdefault("STEADYHAND_ROBOT_HOST", slot.robot_host)
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
-    environment.setdefault("AMENT_PREFIX_PATH", sys.prefix)
+    environment["PATH"] = f"{PREFIX / 'bin'}:{environment.get('PATH', '')}"
+    environment.setdefault("AMENT_PREFIX_PATH", str(PREFIX))
     environment.setdefault("ROS_LOG_DIR", str((slot.out_dir / "log" / "ros").absolute()))
     environment.setdefault("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp")
     environment["PYTHONUNBUFFERED"] = "1"
     # numpy's and onnxruntime's pools would fight over the cores with the control loop
     environment.setdefault("OMP_NUM_THREADS", "1")
     environment.setdefault("OPENBLAS_NUM_THREADS", "1")
-    site = Path(sysconfig.get_path("purelib"))
-    libraries = [str(Path(sys.prefix) / "lib"), *sorted(str(p) for p in site.glob("ros_*.libs"))]
+    site = Path(sysconfig.get_path("purelib")).resolve()
+    libraries = [str(PREFIX / "lib"), *sorted(str(p) for p in site.glob("ros_*.libs"))]
     if len(libraries) > 1:
         old = environment.get("LD_LIBRARY_PATH", "")
         environment["LD_LIBRARY_PATH"] = ":".join(libraries + ([old] if old else []))
