@@ -10,12 +10,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
+from steadyhand.agv_action import MAX_ACTIONS, Action, wrong
 from steadyhand.protocols import Arming
 
 MAX_WAYPOINTS = 256
+MAX_DEVIATION_M = 5.0
 
 
 class AgvKind(enum.Enum):
@@ -38,13 +40,20 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True)
 class Waypoint:
-    """A pose in a map. `name` is the node's id for VDA 5050."""
+    """A pose in a map. `name` is the node's id for VDA 5050. `way_actions` are done on the way here.
+
+    Deviations are how far from the pose it counts as reached: None leaves that to the bridge's configuration.
+    """
 
     name: str
     x_m: float
     y_m: float
     yaw_rad: float | None = None  # None: any
     map_id: str = ""
+    actions: tuple[Action, ...] = ()
+    way_actions: tuple[Action, ...] = ()
+    deviation_m: float | None = None
+    deviation_rad: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,16 @@ class AgvFeedback:
     task_detail: str = ""
     last_waypoint: str = ""
     waypoints_left: int = 0
+    report: Mapping[str, Any] = field(default_factory=dict)  # for people: safety, errors, loads, actions; bounded
+
+
+@dataclass(frozen=True)
+class ActEnd:
+    """How an operator's act on the vehicle ended. `told` is what the vehicle said, for people."""
+
+    ok: bool
+    text: str
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Agv(Protocol):
@@ -129,11 +148,29 @@ class Agv(Protocol):
     def resume(self, now_s: float) -> str:
         """Go on after `hold`; empty when it was taken, else why not (a stop in between ends the task)."""
 
+    def cancel(self, now_s: float) -> str:
+        """Come to rest and give the task up, still armed; empty when it was taken, else why not. It has ended when
+        `task_state` is STOPPED; one that cannot be ended fails, and is a trouble."""
+
     def stop(self, now_s: float) -> None:
         """Come to rest and give the task up. Repeats what the vehicle has not acknowledged, until it is idle."""
 
     def close(self) -> None:
         """Let go of all connections, in an orderly way."""
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """What a bridge offers beside `Agv` when its vehicle can be asked, by an operator. Acts: "factsheet", "position"."""
+
+    def request_factsheet(self, now_s: float) -> str:
+        """Ask what kind of vehicle it is; why not, empty when it was asked."""
+
+    def initialise_position(self, place: Waypoint, now_s: float) -> str:
+        """Tell a standing vehicle without a task where it is; why not, empty when it was told."""
+
+    def act_end(self, act: str, now_s: float) -> ActEnd | None:
+        """How the newest such act ended; None before its end, which comes within the bridge's limit."""
 
 
 def check_command(command: DriveTo | Velocity, kind: AgvKind) -> str:
@@ -162,6 +199,27 @@ def check_command(command: DriveTo | Velocity, kind: AgvKind) -> str:
             return f"waypoints[{number}].yaw_rad={point.yaw_rad}: give -pi to pi"
         if not point.name or len(point.name) > 64:
             return f"waypoints[{number}].name={point.name[:20]!r}: give 1 to 64 characters"
+        refused = _check_extras(point, number)
+        if refused:
+            return f"waypoints[{number}].{refused}"
+    return ""
+
+
+def _check_extras(point: Waypoint, number: int) -> str:
+    for name, most in (("deviation_m", MAX_DEVIATION_M), ("deviation_rad", math.pi)):
+        value = getattr(point, name)
+        if value is not None and not (_finite(value) and 0.0 <= value <= most):
+            return f"{name}={value!r}: give 0 to {most:g}, or leave it out"
+    if point.deviation_rad is not None and point.yaw_rad is None:
+        return f"deviation_rad={point.deviation_rad} without yaw_rad: give the heading that it is from"
+    if number == 0 and point.way_actions:
+        return "way_actions: the vehicle stands there, there is no way to it"
+    if len(point.actions) + len(point.way_actions) > MAX_ACTIONS:
+        return f"actions: {len(point.actions) + len(point.way_actions)}, limit {MAX_ACTIONS}"
+    for name in ("actions", "way_actions"):
+        for k, action in enumerate(getattr(point, name)):
+            if why := wrong(action):
+                return f"{name}[{k}].{why}"
     return ""
 
 

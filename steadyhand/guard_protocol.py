@@ -2,7 +2,7 @@
 
 Sockets live in the slot's socket folder (0700):
   command.sock  SOCK_SEQPACKET. Clients send Hello first, then Chunk, Gripper, Heartbeat, Stop, Arm, RobotAct (to a
-                vehicle's guard Drive, Twist, Pause). The guard answers Verdict and Reply, and streams State (AgvState)
+                vehicle's guard Drive, Twist, Pause, VehicleAct). The guard answers Verdict and Reply, and streams State (AgvState)
                 every control cycle to clients that asked for it. A client that does not read loses states (counted),
                 never time of the guard.
   domain.sock   SOCK_DGRAM. Beats of the other guards of the stop domain; there only when the configuration names peers.
@@ -75,7 +75,11 @@ class Payload:
 
 @dataclass(frozen=True)
 class Drive:
-    """A task for a vehicle driven by orders, `agv.DriveTo` on the wire. A pose is [x_m, y_m] or [x_m, y_m, yaw_rad]."""
+    """A task for a vehicle driven by orders, `agv.DriveTo` on the wire. A pose is [x_m, y_m] or [x_m, y_m, yaw_rad].
+
+    `deviations` is empty, or has for each of them [], [m] or [m, rad]. An entry of `actions` is `agv_action.read`'s map
+    and `at`, the index of the way-point, and `on_way` true for one that is done on the way to it.
+    """
 
     token: int
     state_stamp_s: float
@@ -85,6 +89,8 @@ class Drive:
     poses: list[list[float]]
     map_id: str = ""
     speed_m_s: float = 0.0  # 0: the vehicle's own limit
+    deviations: list[list[float]] = field(default_factory=list)
+    actions: list[dict] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,23 @@ class RobotAct:
     act: str
     credential: str
     request_id: str
+
+
+@dataclass(frozen=True)
+class VehicleAct:
+    """An operator's act on a vehicle: "factsheet", "pause", "cancel"; and, authenticated, "resume", "position".
+
+    `vehicle`, when given, has to be the name of this guard's. `place` is [x_m, y_m, yaw_rad] in `map_id`, `node` what
+    the vehicle stands on there. Answered by a Reply: what the vehicle told is its `snapshot`.
+    """
+
+    act: str
+    credential: str
+    request_id: str
+    vehicle: str = ""
+    place: list[float] = field(default_factory=list)
+    map_id: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -252,14 +275,15 @@ class AgvState:
     counters: dict
     scheduler: str
     last_stop: dict = field(default_factory=dict)
+    report: dict = field(default_factory=dict)  # agv.AgvFeedback.report
 
 
 STATES = (State, AgvState)
 MESSAGES: dict[str, type] = {
     c.__name__.lower(): c
     for c in (
-        Hello, Chunk, Gripper, Payload, Drive, Twist, Pause, Heartbeat, Stop, Arm, RobotAct, Link, Beat, Verdict, Reply,
-        State, AgvState,
+        Hello, Chunk, Gripper, Payload, Drive, Twist, Pause, Heartbeat, Stop, Arm, RobotAct, VehicleAct, Link, Beat,
+        Verdict, Reply, State, AgvState,
     )
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ class ImuRecording:
 
 @dataclass(frozen=True)
 class VehicleRecording:
-    """A vehicle's bag. `odoms` are not judged yet: stamps are the sender's, arrivals count from the start of the bag."""
+    """A vehicle's bag. `odoms` are not judged yet: stamps are the sender's, arrivals from the start of the bag."""
 
     odoms: list[Odom]
     odom_arrivals_s: np.ndarray  # (N, 2) stamp and time of recording, as of `ImuRecording`
@@ -45,7 +45,8 @@ def read(path: Path, odom_topic: str = "", imu_topic: str = "") -> VehicleRecord
     odom_topic = _the_one(path, topics, ODOMETRY, odom_topic, "--odom")
     imu_topic = _the_one(path, topics, IMU, imu_topic, "--imu")
     if not odom_topic:
-        raise ConfigError(f"bag {path}: no topic of type {ODOMETRY}; it holds: {', '.join(sorted(topics)) or 'nothing'}")
+        held = ", ".join(sorted(topics)) or "nothing"
+        raise ConfigError(f"bag {path}: no topic of type {ODOMETRY}; it holds: {held}")
     odoms, odom_arrivals, imu_rows, refused = [], [], [], {}
     for topic, message, at_s, start_ns in bag.messages(path, {odom_topic, imu_topic}):
         stamp_s = bag.stamp_s(message.header, start_ns)
@@ -69,7 +70,8 @@ def read(path: Path, odom_topic: str = "", imu_topic: str = "") -> VehicleRecord
 def _the_one(path: Path, topics: Mapping[str, str], kind: str, named: str, option: str) -> str:
     found = sorted(topic for topic, held in topics.items() if held == kind)
     if named and named not in found:
-        raise ConfigError(f"bag {path}: {option} {named}: no topic of type {kind}; of that type: {', '.join(found) or 'none'}")
+        known = ", ".join(found) or "none"
+        raise ConfigError(f"bag {path}: {option} {named}: no topic of type {kind}; of that type: {known}")
     if not named and len(found) > 1:
         raise ConfigError(f"bag {path}: {', '.join(found)} are all of type {kind}: choose one by {option}")
     return named or (found[0] if found else "")

@@ -30,7 +30,7 @@ MOVING_RAD_S = 0.01
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    bag_help = f"folder of a ROS 2 bag (MCAP): an arm's {bag.ACTUAL} (and {bag.TARGET}), or a vehicle's odometry (and IMU)"
+    bag_help = f"folder of a ROS 2 bag (MCAP): {bag.ACTUAL} and {bag.TARGET} of an arm, or a vehicle's odometry and IMU"
     parser.add_argument("bag", type=Path, help=bag_help)
     parser.add_argument("--json", type=Path, help="where the JSON goes (out/replay/<name>.json)")
     parser.add_argument("--odom", default="", metavar="TOPIC", help="of a vehicle, when the bag has several")
@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def run(args: argparse.Namespace) -> int:
     if agv_bag.is_vehicle(bag.topics(args.bag)):
         recording = agv_bag.read(args.bag, args.odom, args.imu)
-        report, shown = replay_agv.analyse(recording, replay_agv.vehicle_config(args.config, recording)), replay_agv.show
+        config = replay_agv.vehicle_config(args.config, recording)
+        report, shown = replay_agv.analyse(recording, config), replay_agv.show
     else:
         report, shown = analyse(bag.read(args.bag)), show
     report["bag"] = args.bag.name

@@ -2,13 +2,12 @@
 motion, and how far estimate and odometry drift apart.
 
 The bridge is `RosAgv` itself, in virtual time, behind a link that tells what was recorded when it was recorded. The
-estimator is the simulated vehicle's `Localisation` with the noise that it is shipped with, fed with what the bridge took
-and with the gyro about the vertical, wherever the IMU is mounted.
+estimator is the simulated vehicle's `Localisation` with the noise that it is shipped with, fed with what the bridge
+took and with the gyro about the vertical, however the IMU is mounted.
 """
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,7 +156,8 @@ def show(console: Console, report: dict) -> None:
         f"refused messages of the IMU: {report['refused_messages'] or 'none'}")  # fmt: skip
     for name, link in report["link"].items():
         refused = {k.partition(":")[2]: n for k, n in link.items() if k.startswith("clock_refused:")}
-        say(f"{name}: jitter p99 {link['link_jitter_p99_us'] * 1e-3:.2f} ms, max {link['link_jitter_max_us'] * 1e-3:.2f} ms; "
+        p99_ms, max_ms = (link[f"link_jitter_{which}_us"] * 1e-3 for which in ("p99", "max"))
+        say(f"{name}: jitter p99 {p99_ms:.2f} ms, max {max_ms:.2f} ms; "
             f"{link['link_missed']} of {link['link_states']} missed, {link['link_gaps']} gaps, longest "
             f"{link['link_gap_max_us'] * 1e-3:.0f} ms; clock drift {link['clock_drift_ppb'] * 1e-3:+.1f} ppm, "
             f"{link['clock_resets']} resets, refused {refused or 'none'}")  # fmt: skip
@@ -173,6 +173,6 @@ def show(console: Console, report: dict) -> None:
     w = e["beside_odometry"]
     if w["windows"]:
         say(f"beside the wheels' own pose, {w['windows']} windows of {w['window_s']:.0f} s: distance rms "
-            f"{w['distance_rms_m']:.3f} m, max {w['distance_max_m']:.3f} m; heading rms {w['heading_rms_rad']:.3f} rad, "
-            f"max {w['heading_max_rad']:.3f} rad")  # fmt: skip
+            f"{w['distance_rms_m']:.3f} m, max {w['distance_max_m']:.3f} m; "
+            f"heading rms {w['heading_rms_rad']:.3f} rad, max {w['heading_max_rad']:.3f} rad")  # fmt: skip
     return None

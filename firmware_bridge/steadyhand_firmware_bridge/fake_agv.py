@@ -136,6 +136,13 @@ class FakeAgv:
         self._paused = False
         return ""
 
+    def cancel(self, now_s: float) -> str:
+        """Give the task up."""
+        if self._task_state not in (TaskState.SENT, TaskState.UNDER_WAY):
+            return "no task is under way"
+        self._goal_x_m, self._task_state = None, TaskState.STOPPED
+        return ""
+
     def stop(self, now_s: float) -> None:
         """Come to rest and give the task up."""
         self.stops += 1

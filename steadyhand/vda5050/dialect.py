@@ -4,7 +4,7 @@ Sources: VDA 5050 2.1.0, sections 6.10 (state), 6.14 (connection); 3.0.0, the sa
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class ActionState:
 
     status: str
     text: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ class VehicleState:
     battery_percent: float = float("nan")
     charging: bool = False
     new_base_request: bool = False
-    loads: int = 0
+    loads: tuple[str, ...] = ()  # ids, or types, of what is aboard
+    maps: tuple[str, ...] = ()  # ids of those that are enabled, if it tells; else of those it has
+    requests: tuple[str, ...] = ()  # 3.0: what of zones and corridors it asks leave for, and waits
     actions: Mapping[str, ActionState] = field(default_factory=dict)
     errors: tuple[VehicleError, ...] = ()
 
@@ -113,10 +116,23 @@ def read_state(message: Mapping[str, Any], version: str) -> VehicleState:
         battery_percent=float(power["batteryCharge" if version == "2.1.0" else "stateOfCharge"]),
         charging=power["charging"],
         new_base_request=message.get("newBaseRequest", False),
-        loads=len(message.get("loads", ())),
-        actions={a["actionId"]: ActionState(a["actionStatus"], a.get(result, "")) for a in listed},
+        loads=tuple(load.get("loadId") or load.get("loadType") or "unnamed" for load in message.get("loads", ())),
+        maps=_maps(message.get("maps", ())),
+        requests=tuple(
+            f"{r['requestType']} of {r.get('zoneId') or r.get('edgeId')}"
+            for r in (*message.get("zoneRequests", ()), *message.get("edgeRequests", ()))
+            if r["requestStatus"] == "REQUESTED"
+        ),
+        actions={
+            a["actionId"]: ActionState(a["actionStatus"], a.get(result, ""), a.get("actionType", "")) for a in listed
+        },
         errors=tuple(_error(e) for e in message["errors"]),
     )
+
+
+def _maps(listed: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    enabled = [entry["mapId"] for entry in listed if entry["mapStatus"] == "ENABLED"]
+    return tuple(enabled or (entry["mapId"] for entry in listed))
 
 
 def read_position(position: Mapping[str, Any] | None) -> tuple[tuple[float, float, float] | None, str, bool]:

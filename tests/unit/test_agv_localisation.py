@@ -10,7 +10,7 @@ from steadyhand_sim.agv import fit_noise, tricycle_odometry
 from steadyhand_sim.agv.dead_reckoning import Track, through_estimator
 from steadyhand_sim.agv.localisation import Localisation
 from steadyhand_sim.agv.noise import NoiseParameters
-from steadyhand_sim.agv.plant import KinematicPlant, Readings, Sensors
+from steadyhand_sim.agv.plant import KinematicPlant, Sensors
 from steadyhand_sim.agv.recordings import Husky, Tricycle, unwrap_u32
 from steadyhand_sim.agv.site import Site
 from steadyhand_sim.agv.vehicle_config import VehicleConfig

@@ -248,6 +248,17 @@ class RosAgv:
             self.task.pause(on)
         return ""
 
+    def cancel(self, now_s: float) -> str:
+        """Nav2's goal is cancelled and not kept; the vehicle is held afterwards, until `resume`."""
+        if self.kind is AgvKind.VELOCITY:
+            return "this vehicle is driven by velocity: it has no task; pause or stop it"
+        if self.task.state not in task.UNDER_WAY:
+            return "no task is under way"
+        refused = self.hold(now_s)
+        if not refused:
+            self.task.stop()
+        return refused
+
     def stop(self, now_s: float) -> None:
         """Told at once and again until the link process says that it stops; also to one that was started anew."""
         self._phase, self._detail, self._held = ArmingPhase.IDLE, "", False

@@ -98,4 +98,8 @@ def refused(command: DriveTo, config: RosVehicleConfig) -> str:
     for number, point in enumerate(command.waypoints):
         if point.map_id not in ("", config.map_frame):
             return f"waypoints[{number}].map_id={point.map_id[:40]!r}: give {config.map_frame!r}, or leave it out"
+        if point.actions or point.way_actions:
+            return f"waypoints[{number}].actions: Nav2 has none; leave them out"
+        if point.deviation_m is not None or point.deviation_rad is not None:
+            return f"waypoints[{number}].deviation_m: Nav2's goal checker has a tolerance of its own; leave it out"
     return ""

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from steadyhand import guard_state as gs
-from steadyhand.agv import Agv, AgvFeedback, DriveTo, TaskState, Velocity, Waypoint, check_command
-from steadyhand.guard_protocol import AgvState, Drive, Pause, Reply, Twist, Verdict
+from steadyhand.agv import Agv, AgvFeedback, TaskState, Velocity, check_command
+from steadyhand.guard_protocol import AgvState, Drive, Pause, Reply, Twist, VehicleAct, Verdict
 from steadyhand.protocols import ArmingPhase
 from steadyhand.types import Mode, Reason
 from steadyhand.watchdog import RestDetector
+from steadyhand_firmware_bridge.guard import agv_task, vehicle_acts
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig
-from steadyhand_firmware_bridge.guard.base import TEXT_MAX, Answer, GuardBase
+from steadyhand_firmware_bridge.guard.base import TEXT_MAX, TOO_MANY, Answer, GuardBase
 
 UNDER_WAY = (TaskState.SENT, TaskState.UNDER_WAY)
 
@@ -42,7 +43,8 @@ class AgvGuard(GuardBase):
         self.rest = RestDetector(config.rest_gap_s, config.rest_speed)
         self._claim_s: float | None = None  # since when the other guards are told that it moves, or is about to
         self._claimed_s = -math.inf  # the newest command that needed it
-        self._waiting: tuple[Any, Drive | Pause, float] | None = None  # a command that the claim has to precede
+        self._waiting: tuple[Any, Drive | Pause | VehicleAct, float] | None = None  # what the claim has to precede
+        self._asked = vehicle_acts.VehicleActs(agv)
         self._velocity_s: float | None = None  # the newest velocity that is not zero
         self._now_s = now_s
 
@@ -80,6 +82,8 @@ class AgvGuard(GuardBase):
         self._moments(now_s)
         self._arming(now_s)
         self._begin_waiting(now_s)
+        for client, reply in self._asked.ended(now_s):
+            self.answer(client, reply)
         idle = self._waiting is None and now_s - self._claimed_s > self.config.velocity_timeout_s
         if at_rest and not self.moving and idle:
             self._claim_s = None
@@ -188,7 +192,8 @@ class AgvGuard(GuardBase):
         if isinstance(message, Twist):
             return self._on_twist(client, message, now_s)
         if isinstance(message, Drive):
-            wrong = _unequal(message) or check_command(_task(message), self.agv.kind)
+            task = agv_task.read(message)
+            wrong = task if isinstance(task, str) else check_command(task, self.agv.kind)
             if wrong:
                 return self._refuse(client, message.trace_id, Reason.MALFORMED, wrong)
         self._drop_waiting("superseded before it began")
@@ -228,12 +233,15 @@ class AgvGuard(GuardBase):
         (client, message, _), self._waiting = self._waiting, None
         self._claimed_s = now_s  # until the vehicle says what has become of it
         occupied = self.interlock(now_s)
-        if occupied:
+        if isinstance(message, VehicleAct):
+            refused = f"interlock: {occupied}" if occupied else self.agv.resume(now_s)
+            self._reply(client, message, refused, "going on")
+        elif occupied:
             self._refuse(client, message.trace_id, Reason.WORKSPACE, f"interlock: {occupied}")
         elif isinstance(message, Pause):
             self._answer(client, message, self.agv.resume(now_s))
         else:
-            self._answer(client, message, self.agv.go(_task(message), now_s))
+            self._answer(client, message, self.agv.go(agv_task.read(message), now_s))
 
     def _on_twist(self, client: Any, message: Twist, now_s: float) -> None:
         velocity = Velocity(message.vx_m_s, message.vy_m_s, message.omega_rad_s)
@@ -257,7 +265,59 @@ class AgvGuard(GuardBase):
     def _drop_waiting(self, why: str) -> None:
         if self._waiting is not None:
             (client, message, _), self._waiting = self._waiting, None
-            self._refuse(client, message.trace_id, Reason.NOT_ARMED, why)
+            if isinstance(message, VehicleAct):
+                self._reply(client, message, why)
+            else:
+                self._refuse(client, message.trace_id, Reason.NOT_ARMED, why)
+
+    # --- an operator's acts on the vehicle ---
+
+    def handle(self, client: Any, message: Any, now_s: float) -> None:
+        """One message of a client that has said hello."""
+        if isinstance(message, VehicleAct):
+            return self._act(client, message, now_s)
+        return super().handle(client, message, now_s)
+
+    def forget(self, client: Any, now_s: float) -> None:
+        """A client has gone."""
+        self._asked.forget(client)
+        super().forget(client, now_s)
+
+    def _act(self, client: Any, message: VehicleAct, now_s: float) -> None:
+        refused = self._not_to_ask(message, now_s)
+        if refused:
+            return self._reply(client, message, refused)
+        match message.act:
+            case "pause":
+                self._drop_waiting("held before it began")
+                self._velocity_s = None
+                return self._reply(client, message, self.agv.hold(now_s), "coming to rest; the task is kept")
+            case "cancel":
+                waited = self._waiting is not None
+                self._drop_waiting("cancelled before it began")
+                refused = "" if waited and not self.moving else self.agv.cancel(now_s)
+                return self._reply(client, message, refused, "coming to rest; the task is given up")
+            case "resume":
+                self._drop_waiting("superseded before it began")
+                self._waiting = (client, message, self._claim(now_s))
+                return self._begin_waiting(now_s)
+        refused = self._asked.begin(client, message, now_s)
+        return self._reply(client, message, refused) if refused else None
+
+    def _not_to_ask(self, message: VehicleAct, now_s: float) -> str:
+        """Why this act is refused now; empty when it is not."""
+        refused = vehicle_acts.unknown(message, self.agv.name)
+        if not refused and message.act in vehicle_acts.OPERATORS:
+            verified = self._verified(message.credential, now_s)
+            refused = TOO_MANY if verified is None else "" if verified else "credential refused"
+        refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), self.rest.at_rest(now_s))
+        if not refused and message.act == "resume" and (occupied := self.interlock(now_s)):
+            refused = f"interlock: {occupied}"
+        return refused
+
+    def _reply(self, client: Any, message: VehicleAct, refused: str, done: str = "") -> None:
+        said = f"{message.act}: {refused or done}"[:TEXT_MAX]
+        self.answer(client, Reply(message.request_id, not refused, said, self.state.causes() if refused else []))
 
     # --- what is published ---
 
@@ -271,26 +331,10 @@ class AgvGuard(GuardBase):
             operating_mode=f.operating_mode[:TEXT_MAX] if feedback else "", battery_percent=f.battery_percent,
             task_id=f.task_id, task_state=f.task_state.value, task_detail=f.task_detail[:TEXT_MAX],
             last_waypoint=f.last_waypoint[:TEXT_MAX], waypoints_left=f.waypoints_left, interlock=self.interlock(now_s),
-            counters=self.counters(), scheduler=self.scheduler, last_stop=dict(self._last_stop),
+            counters=self.counters(), scheduler=self.scheduler, last_stop=dict(self._last_stop), report=dict(f.report),
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
         """Everything counted, also by the bridge."""
         bridge = getattr(self.agv, "counters", dict)()
         return super().counters() | {f"bridge:{name}": n for name, n in bridge.items()}
-
-
-def _unequal(message: Drive) -> str:
-    names, poses = len(message.names), len(message.poses)
-    return "" if names == poses else f"names: {names}, poses: {poses}; give a name and a pose for each way-point"
-
-
-def _task(message: Drive) -> DriveTo:
-    """The task in a message; what is wrong with it is left for `check_command` to name."""
-    points = tuple(_waypoint(name, pose, message.map_id) for name, pose in zip(message.names, message.poses))
-    return DriveTo(message.task_id, points, message.speed_m_s or None)
-
-
-def _waypoint(name: str, pose: list[float], map_id: str) -> Waypoint:
-    x_m, y_m = pose[:2] if len(pose) in (2, 3) else (math.nan, math.nan)
-    return Waypoint(name, x_m, y_m, pose[2] if len(pose) == 3 else None, map_id)

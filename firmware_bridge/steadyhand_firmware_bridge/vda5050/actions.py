@@ -76,10 +76,6 @@ class InstantActions:
             actions.append(action)
         return {"actions": actions}
 
-    def ours(self, action_id: str) -> bool:
-        """Whether this master has sent that action."""
-        return action_id.startswith(f"{self.name}-")
-
     def under_way(self, kind: str) -> bool:
         """Whether such an action has not ended."""
         return any(p.kind == kind for p in self._pending.values())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from steadyhand.agv import AgvFeedback, AgvKind, DriveTo, Velocity, check_command
+from steadyhand.agv import ActEnd, AgvFeedback, AgvKind, DriveTo, Velocity, Waypoint, check_command
 from steadyhand.errors import ProtocolError
 from steadyhand.protocols import Arming
 from steadyhand.vda5050 import codec
@@ -101,6 +101,22 @@ class VdaAgv:
         """stopPause."""
         return self.master.resume(now_s)
 
+    def cancel(self, now_s: float) -> str:
+        """cancelOrder."""
+        return self.master.cancel(now_s)
+
+    def request_factsheet(self, now_s: float) -> str:
+        """factsheetRequest."""
+        return self.master.request_factsheet(now_s)
+
+    def initialise_position(self, place: Waypoint, now_s: float) -> str:
+        """initPosition (2.1), initializePosition (3.0)."""
+        return self.master.initialise_position(place, now_s)
+
+    def act_end(self, act: str, now_s: float) -> ActEnd | None:
+        """How the newest of them ended."""
+        return self.master.act_end(act, now_s)
+
     def stop(self, now_s: float) -> None:
         """startPause and cancelOrder, at once and until the vehicle stands idle."""
         self.master.stop(now_s)
@@ -111,7 +127,8 @@ class VdaAgv:
         """Everything counted."""
         master = self.master
         groups = {
-            "": master.counts, "messages:": master.freshness.counts, "action:": master.actions.counts,
+            "": master.counts | {"foreign": master.foreign.count, "tasks_failed": master.task.failed},
+            "messages:": master.freshness.counts, "action:": master.actions.counts,
             "mqtt:": self.mqtt.counts,
         }  # fmt: skip
         return {prefix + name: n for prefix, counts in groups.items() for name, n in counts.items()}

@@ -1,9 +1,9 @@
 """The master of one vehicle, without broker and clock: messages come in by `receive`, go out by `due`.
 
-What it asks of the vehicle is what the guard asked for in this arming: one task at a time, released piece by piece
-(`route`), a hold, a stop. A stop is startPause and cancelOrder together (cancelOrder alone may end at the next node),
-sent again until the vehicle shows that it stands idle; also after a lost connection. Orders or actions of somebody
-else, on the topics or in the vehicle's state, are a cause of their own: `agv_foreign`.
+What it asks of the vehicle is what the guard asked for in this arming: one task at a time (`task`), a hold, a stop; and
+what an operator asks between tasks (`asked`). A stop is startPause and cancelOrder together (cancelOrder alone may end at
+the next node), sent again until the vehicle shows that it stands idle; also after a lost connection. Orders or actions of
+somebody else (`foreign`) are a cause of their own: `agv_foreign`.
 """
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from steadyhand.agv import AgvFeedback, AgvKind, DriveTo, TaskState, check_command
+from steadyhand.agv import ActEnd, AgvFeedback, AgvKind, DriveTo, TaskState, Waypoint, check_command
 from steadyhand.errors import ProtocolError
 from steadyhand.protocols import Arming, ArmingPhase
 from steadyhand.vda5050 import codec, dialect
 from steadyhand.vda5050.dialect import VehicleState
+from steadyhand.vda5050.factsheet import read_factsheet
 from steadyhand.vda5050.freshness import Freshness
 from steadyhand.vda5050.strict_json import shown
 from steadyhand_firmware_bridge.vda5050.actions import Ended, InstantActions, Outcome
+from steadyhand_firmware_bridge.vda5050.asked import Asked
 from steadyhand_firmware_bridge.vda5050.config import MasterConfig
-from steadyhand_firmware_bridge.vda5050.route import Route, first_route
+from steadyhand_firmware_bridge.vda5050.foreign import Foreigners
+from steadyhand_firmware_bridge.vda5050.task import OrderTask
+from steadyhand_firmware_bridge.vda5050.told import report, state_causes
 
 MAX_OUT = 32
 RECONNECT_S = 5.0
-ORDER_TRIES = 3  # an order message is sent so often; a vehicle ignores what it has already
-UNDER_WAY = (TaskState.SENT, TaskState.UNDER_WAY)
+WATCHED_S = 1.5  # after connecting and after a stop: rest is measured by several states, and nothing else asks for them
 Message = tuple[str, dict[str, Any]]  # kind and body without header
 
 
@@ -38,11 +41,11 @@ class Master:
         self.freshness = Freshness(config.max_delay_s)
         self.actions = InstantActions(name, self.version, config.acknowledge_s, config.action_s)
         self.counts: dict[str, int] = {}
-        self.factsheet: dict[str, Any] | None = None
+        self.task = OrderTask(config, name)
+        self.foreign = Foreigners(name, config.foreign_s)
+        self.asked = Asked(config.action_s)
         self.last_refused = ""  # what was wrong with the newest refused message
         self.state: VehicleState | None = None
-        self.route: Route | None = None
-        self.task_state, self.task_detail = TaskState.NONE, ""
         self._link = "not connected yet"
         self._vehicle = ""  # its connectionState
         self._state_s = self._heard_s = self._asked_s = -math.inf
@@ -50,14 +53,12 @@ class Master:
         self._twist: tuple[float, float, float] | None = None
         self._twist_s = -math.inf
         self._pose: tuple[float, float, float] | None = None
+        self._report: dict[str, Any] = {}
         self._out: list[Message] = []
-        self._order_sent_s, self._order_tries = -math.inf, 0
-        self._known_order, self._known_actions = "", frozenset()
-        self._foreign, self._foreign_s = "", -math.inf
         self._arming, self._arming_since_s = Arming(ArmingPhase.IDLE), 0.0
         self._stopping, self._stop_sent_s = False, -math.inf
+        self._watched_s = -math.inf  # until then states are requested
         self._failed_action = ""
-        self._orders = 0
 
     # --- the link ---
 
@@ -66,8 +67,9 @@ class Master:
         self._link, self._vehicle = "", ""
         self.freshness.reset()
         self._heard_s = now_s  # silence counts from here
-        if self.task_state in UNDER_WAY:  # nobody stopped it meanwhile
-            self._fail_task("the connection was lost while it was under way; what the vehicle does is not known")
+        self._watched_s = now_s + WATCHED_S
+        if self.task.under_way:  # nobody stopped it meanwhile
+            self.task.fail("the connection was lost while it was under way; what the vehicle does is not known")
         self._request("stateRequest", now_s)
         if self._stopping:
             self._stop_sent_s = -math.inf
@@ -84,14 +86,13 @@ class Master:
             message = codec.decode(kind, payload, self.version)
             self.config.identity.check(kind, message)
             if kind in ("order", "instantActions"):
-                return self._overheard(kind, message, now_s)
+                return self.foreign.overheard(kind, message, now_s)
             if kind == "connection":
                 return self._connection(message, retained, now_s)
             if retained and kind != "factsheet":
                 return self._count("retained")  # of an earlier time
             if kind == "factsheet":
-                self.factsheet = message
-                return None
+                return self.asked.take_factsheet(read_factsheet(message, self.version), now_s)
             dropped = self.freshness.take(kind, message, now_s)
             if dropped:
                 self._dropped_s = now_s
@@ -112,16 +113,6 @@ class Master:
             self._request("stateRequest", now_s)
         self._vehicle = said
 
-    def _overheard(self, kind: str, message: Mapping[str, Any], now_s: float) -> None:
-        """Our own messages come back too; whatever else is on these topics is another master."""
-        if kind == "order":
-            if not message["orderId"].startswith(f"{self.name}-"):
-                self._foreigner(f"order {shown(message['orderId'])} on the topic", now_s)
-        else:
-            for action in message["actions"]:
-                if not self.actions.ours(action["actionId"]):
-                    self._foreigner(f"{shown(action['actionType'])} {shown(action['actionId'])} on the topic", now_s)
-
     def _visualization(self, message: Mapping[str, Any], now_s: float) -> None:
         twist = dialect.read_velocity(message.get("velocity"))
         if twist is not None:
@@ -137,33 +128,18 @@ class Master:
             self._twist, self._twist_s = state.velocity_m_s_rad_s, now_s
         for ended in self.actions.heard(state.actions):
             self._action_ended(ended)
-        self._look_for_foreigners(state, now_s)
-        self._follow_task(state, now_s)
-
-    # --- two masters on one vehicle ---
-
-    def _look_for_foreigners(self, state: VehicleState, now_s: float) -> None:
-        if self._arming.phase is not ArmingPhase.READY:
-            return  # nothing was said about who commands; an arming looks whether it is idle
-        order = state.order_id
-        if self.route is None or order != self.route.order_id:  # an old one of ours, too, is somebody's doing
-            if order not in ("", self._known_order) or state.nodes:
-                self._foreigner(f"order {shown(order)} in its state", now_s)
-        elif state.order_update_id > self.route.update_id:
-            self._foreigner(f"update {state.order_update_id} of our order in its state, which we never sent", now_s)
-        strange = [i for i in state.actions if i not in self._known_actions and not self.actions.ours(i)]
-        if strange:
-            self._foreigner(f"action {shown(strange[0])} in its state", now_s)
-
-    def _foreigner(self, what: str, now_s: float) -> None:
-        self._count("foreign")
-        self._foreign, self._foreign_s = what, now_s
+        if self._arming.phase is ArmingPhase.READY:  # else nothing was said about who commands: an arming looks
+            self.foreign.look(state, self.task.route, now_s)
+        release = not (self._stopping or self.troubles(now_s))  # nothing more while something is wrong
+        self._report = report(state, self.task.kind_of)
+        self._order(self.task.follow(state, self.actions.under_way("cancelOrder"), release, now_s))
 
     # --- what the guard asks ---
 
     def begin_arming(self, now_s: float) -> None:
         """Ask for the state; `due` looks at the answer."""
-        self.task_state, self.task_detail, self._failed_action = TaskState.NONE, "", ""
+        self.task.clear()
+        self._failed_action = ""
         self._arming, self._arming_since_s = Arming(ArmingPhase.UNDER_WAY, "waiting for a state"), now_s
         self._request("stateRequest", now_s)
 
@@ -174,17 +150,13 @@ class Master:
     def go(self, task: DriveTo, now_s: float) -> str:
         """Begin a task."""
         refused = check_command(task, AgvKind.ORDER) or self._not_ready(now_s)
-        if not refused and self.task_state in UNDER_WAY:
-            refused = f"task {self.route.task.task_id} is under way: stop it first"
-        if not refused:
-            refused = self._apart(task)
+        if not refused and self.task.under_way:
+            refused = f"task {self.task.route.task.task_id} is under way: stop or cancel it first"
+        refused = refused or self._apart(task) or self.asked.impossible(task)
         if refused:
             return refused
-        self._orders += 1
-        self._known_order = self.state.order_id
-        self.route = first_route(f"{self.name}-{self._orders}", task, self.config)
-        self.task_state, self.task_detail, self._order_tries = TaskState.SENT, "", 0
-        self._send_order(now_s)
+        self.foreign.know_order(self.state.order_id)
+        self._order(self.task.begin(task, now_s))
         return ""
 
     def _apart(self, task: DriveTo) -> str:
@@ -217,22 +189,38 @@ class Master:
             self._request("stopPause", now_s)
         return refused
 
-    def initialise_position(self, pose: tuple[float, float, float], map_id: str, node: str, now_s: float) -> str:
+    def cancel(self, now_s: float) -> str:
+        """cancelOrder alone: an orderly end, for which a vehicle may drive to its next node."""
+        refused = self._not_ready(now_s)
+        if not refused and not self.task.under_way:
+            refused = "no task is under way"
+        if not refused and not self.task.cancelling:
+            self.task.cancel()
+            self._request("cancelOrder", now_s)
+        return refused
+
+    def initialise_position(self, place: Waypoint, now_s: float) -> str:
         """Tell a standing vehicle where it is. Empty when it was sent."""
-        if self._link or self.state is None or self.state.driving or not self.state.idle:
-            return self._link or "the vehicle is not idle"
-        if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in pose):
-            return f"pose={pose!r}: give finite numbers for x, y and theta"
-        x, y, theta = pose
-        parameters = {"x": x, "y": y, "theta": theta, "mapId": map_id, "lastNodeId": node}
-        self._put("instantActions", self.actions.message(["initializePosition"], now_s, parameters))
-        return ""
+        refused = self._link or self.asked.wrong_position(place, self.state)
+        if not refused:
+            parameters = {
+                "x": float(place.x_m), "y": float(place.y_m), "theta": float(place.yaw_rad), "mapId": place.map_id,
+                "lastNodeId": place.name,
+            }  # fmt: skip
+            self._put("instantActions", self.actions.message(["initializePosition"], now_s, parameters))
+            self.asked.begin("position", now_s)
+        return refused
 
     def request_factsheet(self, now_s: float) -> str:
-        """Ask for the factsheet, which then is in `factsheet`."""
+        """Ask for the factsheet; empty when it was sent."""
         if not self._link:
             self._request("factsheetRequest", now_s)
+            self.asked.begin("factsheet", now_s)
         return self._link
+
+    def act_end(self, act: str, now_s: float) -> ActEnd | None:
+        """How what was asked last ended; None before."""
+        return self.asked.end(act, now_s)
 
     def stop(self, now_s: float) -> None:
         """Rest and no task; kept up by `due`."""
@@ -240,8 +228,7 @@ class Master:
             self._arming = Arming(ArmingPhase.FAILED, "stopped")
         else:
             self._arming = Arming(ArmingPhase.IDLE)
-        if self.task_state in UNDER_WAY:
-            self.task_state = TaskState.STOPPED
+        self.task.stop()
         self._stopping, self._stop_sent_s, self._failed_action = True, -math.inf, ""
         self._out.clear()  # neither an order nor the end of a pause may follow the stop
 
@@ -255,8 +242,10 @@ class Master:
             self._out.clear()
         else:
             self._keep_stopping(now_s)
-            self._repeat_order(now_s)
-            watched = self._stopping or self._arming.phase in (ArmingPhase.UNDER_WAY, ArmingPhase.READY)
+            if self.state is not None and not self.troubles(now_s):
+                self._order(self.task.repeat(self.state, now_s))
+            armed = self._arming.phase in (ArmingPhase.UNDER_WAY, ArmingPhase.READY)
+            watched = self._stopping or armed or now_s < self._watched_s
             newest = max(self._heard_s if not self._stopping else self._state_s, self._asked_s)
             if watched and now_s - newest > self.config.request_s:
                 self._request("stateRequest", now_s)
@@ -269,11 +258,11 @@ class Master:
             return
         sent = self._stop_sent_s > -math.inf
         if sent and self._state_s > self._stop_sent_s and self._idle_at_rest():
-            self._stopping = False
+            self._stopping, self._watched_s = False, now_s + WATCHED_S
             return
         if now_s - self._stop_sent_s > self.config.stop_repeat_s:
             kinds = ["startPause"]
-            if self.state is None or not self.state.idle or self._order_in_flight():
+            if self.state is None or not self.state.idle or self.task.in_flight(self.state):
                 kinds.append("cancelOrder")
             self._put("instantActions", self.actions.message(kinds, now_s), first=True)
             self._stop_sent_s = now_s
@@ -284,11 +273,7 @@ class Master:
         state = self.state
         if state.driving or state.nodes or state.edges:
             return False
-        return not self._order_in_flight() or not self.actions.under_way("cancelOrder")
-
-    def _order_in_flight(self) -> bool:
-        """An order of ours that the vehicle has not shown yet may still be on its way."""
-        return self.route is not None and self.state is not None and self.state.order_id != self.route.order_id
+        return not self.task.in_flight(state) or not self.actions.under_way("cancelOrder")
 
     def _advance_arming(self, now_s: float) -> None:
         if self._arming.phase is not ArmingPhase.UNDER_WAY:
@@ -309,7 +294,8 @@ class Master:
             if not self.actions.under_way("stopPause"):
                 self._request("stopPause", now_s)
         else:
-            self.route, self._known_order, self._known_actions = None, state.order_id, frozenset(state.actions)
+            self.task.route = None
+            self.foreign.know(state)
             self._arming = Arming(ArmingPhase.READY)
             return
         self._arming = Arming(ArmingPhase.FAILED if late else ArmingPhase.UNDER_WAY, step)
@@ -318,7 +304,7 @@ class Master:
         """A message of ours is not valid: what it was for fails."""
         self._count("unsendable")
         if kind == "order":
-            self._fail_task(why[:300])
+            self.task.fail(why[:300])
 
     def _request(self, kind: str, now_s: float) -> None:
         if kind == "stateRequest":
@@ -332,75 +318,20 @@ class Master:
             self._out.pop()
         self._out.insert(0 if first else len(self._out), (kind, body))
 
-    # --- the task ---
-
-    def _send_order(self, now_s: float) -> None:
-        self._order_sent_s, self._order_tries = now_s, self._order_tries + 1
-        self._put("order", self.route.message())
-
-    def _acknowledged(self) -> bool:
-        state, route = self.state, self.route
-        return state.order_id == route.order_id and state.order_update_id >= route.update_id
-
-    def _repeat_order(self, now_s: float) -> None:
-        if self.task_state not in UNDER_WAY or self._acknowledged() or self.troubles(now_s):
-            return
-        if now_s - self._order_sent_s <= self.config.acknowledge_s:
-            return
-        if self._order_tries >= ORDER_TRIES:
-            return self._fail_task(f"update {self.route.update_id} was not acknowledged after {ORDER_TRIES} tries")
-        self._send_order(now_s)
-
-    def _follow_task(self, state: VehicleState, now_s: float) -> None:
-        if self.task_state not in UNDER_WAY:
-            return
-        refusal = next((e for e in state.errors if e.refers(dialect.ORDER_ID, self.route.order_id)), None)
-        if refusal is not None:
-            return self._fail_task(f"{refusal.kind} ({refusal.level}): {refusal.text}"[:300])
-        given_up = self._given_up(state)
-        if given_up:
-            return self._fail_task(given_up)
-        if not self._acknowledged():
-            return
-        self.task_state = TaskState.UNDER_WAY
-        if state.idle and not state.driving:
-            self.task_state = TaskState.ARRIVED
-        if not state.nodes:
-            return
-        if self._stopping or self.troubles(now_s):
-            return  # nothing more is released while something is wrong
-        update = self.route.extended(self._passed(state))
-        if update is not None:
-            self.route, self._order_tries = update, 0
-            self._send_order(now_s)
-
-    def _given_up(self, state: VehicleState) -> str:
-        """Why the vehicle will not end the task: it had the order and has it no more. Sent anew, it would begin."""
-        route = self.route
-        if state.order_id != route.order_id:
-            had = self.task_state is TaskState.UNDER_WAY
-            return f"the vehicle has lost the order; it has {shown(state.order_id)} now" if had else ""
-        last = state.last_node_id, state.last_node_sequence_id
-        if state.nodes or last == (route.task.waypoints[-1].name, 2 * route.last):
-            return ""
-        return f"the vehicle has given the order up at node {shown(state.last_node_id)}"
-
-    def _passed(self, state: VehicleState) -> int:
-        """Index of the last node passed. By the nodes left, too: lastNodeSequenceId may be of the order before."""
-        left = min(node.sequence_id for node in state.nodes)
-        return max(0, min(left // 2 - 1, state.last_node_sequence_id // 2, self.route.base))
-
-    def _fail_task(self, why: str) -> None:
-        self._count("tasks_failed")
-        self.task_state, self.task_detail = TaskState.FAILED, why
+    def _order(self, body: dict[str, Any] | None) -> None:
+        if body is not None:
+            self._put("order", body)
 
     def _action_ended(self, ended: Ended) -> None:
-        if self._arming.phase is not ArmingPhase.READY or ended.outcome is Outcome.FINISHED:
+        said = f"{ended.kind} {ended.outcome.value}" + (f": {ended.text[:200]}" if ended.text else "")
+        finished = ended.outcome is Outcome.FINISHED
+        self.asked.action_ended(ended.kind, finished, said)
+        if self._arming.phase is not ArmingPhase.READY or finished:
             return
-        if ended.kind in ("stateRequest", "cancelOrder", "factsheetRequest"):
-            return  # what these fail to do shows by itself
-        said = f": {ended.text[:200]}" if ended.text else ""
-        self._failed_action = f"{ended.kind} {ended.outcome.value}{said}"
+        if ended.kind == "cancelOrder" and self.task.cancelling:
+            self.task.fail(said)  # it goes on, for all that is known: a trouble stops it
+        elif ended.kind not in ("stateRequest", "cancelOrder", "factsheetRequest"):
+            self._failed_action = said  # what those fail to do shows by itself
 
     # --- what holds ---
 
@@ -419,12 +350,13 @@ class Master:
             found["feedback_lost"] = "no valid state yet" + (f"; {self.last_refused}" if self.last_refused else "")
         elif now_s - self._heard_s > limit_s:
             found["feedback_lost"] = f"no fresh state for more than {limit_s:g} s"
-        if now_s - self._foreign_s <= self.config.foreign_s:
-            found["agv_foreign"] = f"another master commands this vehicle: {self._foreign}; take one of the two away"
+        foreign = self.foreign.seen(now_s)
+        if foreign:
+            found["agv_foreign"] = f"another master commands this vehicle: {foreign}; take one of the two away"
         if self._failed_action:
             found["robot_mode:action"] = f"{self._failed_action}; see the vehicle"
-        if self.task_state is TaskState.FAILED and self._arming.phase is ArmingPhase.READY:
-            found["robot_mode:task"] = self.task_detail
+        if self.task.state is TaskState.FAILED and self._arming.phase is ArmingPhase.READY:
+            found["robot_mode:task"] = self.task.detail
         return found | (state_causes(self.state) if self.state is not None else {})
 
     def held_up(self, now_s: float) -> bool:
@@ -435,33 +367,18 @@ class Master:
 
     def feedback(self) -> AgvFeedback | None:
         """What the vehicle says of itself; None before its first valid state."""
-        state, route = self.state, self.route
+        state, task = self.state, self.task
         if state is None:
             return None
         base = AgvFeedback(
             stamp_s=self._state_s, driving=state.driving, pose_m_rad=self._pose, map_id=state.map_id,
             twist_m_s_rad_s=self._twist, twist_stamp_s=self._twist_s, paused=state.paused,
             operating_mode=state.operating_mode, battery_percent=state.battery_percent,
-            last_waypoint=state.last_node_id, waypoints_left=len(state.nodes),
+            last_waypoint=state.last_node_id, waypoints_left=len(state.nodes), report=self._report,
         )  # fmt: skip
-        if route is None:
+        if task.route is None:
             return base
-        return replace(base, task_id=route.task.task_id, task_state=self.task_state, task_detail=self.task_detail)
+        return replace(base, task_id=task.route.task.task_id, task_state=task.state, task_detail=task.detail)
 
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1
-
-
-def state_causes(state: VehicleState) -> dict[str, str]:
-    """What in a state forbids motion. eStop is the vehicle's own doing: read and obeyed, never a command."""
-    found = {}
-    if state.e_stop != "NONE":
-        found["robot_safety:e_stop"] = f"emergency stop of the vehicle ({state.e_stop}): acknowledge it there"
-    if state.operating_mode != "AUTOMATIC":
-        found["robot_mode:operating_mode"] = f"{state.operating_mode}, wanted AUTOMATIC: switch it at the vehicle"
-    for error in state.errors:
-        if error.blocks:
-            found[f"robot_mode:{error.kind[:40]}"] = f"{error.level} {error.text[:200]}: clear it at the vehicle"
-    if not state.localised:
-        found["robot_mode:not_localised"] = "the vehicle does not know where it is: initialise its position"
-    return found

@@ -1,8 +1,9 @@
-"""One order: its nodes and edges, what of it is released, and the messages that say so. Pure.
+"""One order: its nodes and edges, their actions, what of it is released, and the messages that say so. Pure.
 
 Base and horizon as in VDA 5050 2.1.0, 6.6.1 and 6.6.2: an update begins with the last node of the base in force (the
 stitching node), releases some more and repeats the rest as horizon. A base is only ever extended; to take it back, the
-order is cancelled. Sequence ids: node i has 2 i, the edge behind it 2 i + 1.
+order is cancelled. Sequence ids: node i has 2 i, the edge behind it 2 i + 1. An action's id is made of the order's, its
+node's or edge's sequence id and its number there, so that an update repeats it.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steadyhand.agv import DriveTo, Waypoint
+from steadyhand.agv_action import Action
 from steadyhand_firmware_bridge.vda5050.config import MasterConfig
 
 SPEED = {"2.1.0": "maxSpeed", "3.0.0": "maximumSpeed"}
@@ -53,18 +55,41 @@ class Route:
             return None
         return Route(self.order_id, self.task, self.config, base, self.update_id + 1, self.base)
 
+    def actions(self) -> dict[str, str]:
+        """What each action's id stands for, in words."""
+        found = {}
+        for i, point in enumerate(self.task.waypoints):
+            for k, action in enumerate(point.way_actions):
+                found[self._action_id(2 * i - 1, k)] = f"{action.kind} on the way to {point.name}"
+            for k, action in enumerate(point.actions):
+                found[self._action_id(2 * i, k)] = f"{action.kind} at {point.name}"
+        return found
+
+    def _action_id(self, sequence_id: int, number: int) -> str:
+        return f"{self.order_id}-{sequence_id}.{number}"
+
+    def _actions(self, sequence_id: int, actions: tuple[Action, ...]) -> list[dict[str, Any]]:
+        return [
+            {"actionType": a.kind, "actionId": self._action_id(sequence_id, k), "blockingType": a.blocking,
+             "actionParameters": [{"key": key, "value": value} for key, value in a.parameters.items()]}
+            for k, a in enumerate(actions)
+        ]  # fmt: skip
+
     def _node(self, index: int) -> dict[str, Any]:
         point = self.task.waypoints[index]
         return {
             "nodeId": point.name, "sequenceId": 2 * index, "released": index <= self.base,
-            "nodePosition": self._position(point, index), "actions": [],
+            "nodePosition": self._position(point, index), "actions": self._actions(2 * index, point.actions),
         }  # fmt: skip
 
     def _position(self, point: Waypoint, index: int) -> dict[str, Any]:
         position: dict[str, Any] = {"x": float(point.x_m), "y": float(point.y_m), "mapId": point.map_id}
         if point.yaw_rad is not None:
             position["theta"] = float(point.yaw_rad)
+            if point.deviation_rad is not None:
+                position["allowedDeviationTheta"] = float(point.deviation_rad)
         radius_m = self.config.start_deviation_m if index == 0 else self.config.node_deviation_m
+        radius_m = radius_m if point.deviation_m is None else float(point.deviation_m)
         if radius_m > 0.0 and self.config.identity.version == "2.1.0":
             position["allowedDeviationXY"] = radius_m
         elif radius_m > 0.0:  # an ellipse since 3.0
@@ -75,7 +100,8 @@ class Route:
         names = self.task.waypoints[index].name, self.task.waypoints[index + 1].name
         edge = {
             "edgeId": f"{names[0]}-{names[1]}", "sequenceId": 2 * index + 1, "released": index + 1 <= self.base,
-            "startNodeId": names[0], "endNodeId": names[1], "actions": [],
+            "startNodeId": names[0], "endNodeId": names[1],
+            "actions": self._actions(2 * index + 1, self.task.waypoints[index + 1].way_actions),
         }  # fmt: skip
         if self.config.identity.version != "2.1.0":
             del edge["startNodeId"], edge["endNodeId"]

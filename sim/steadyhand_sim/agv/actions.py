@@ -44,6 +44,7 @@ ACTIONS: dict[str, Spec] = {
     "stopCharging": Spec(("INSTANT", "NODE"), duration_s=0.5),
     "pick": Spec(("NODE",), _LOAD, 3.0, text="a load comes aboard"),
     "drop": Spec(("NODE",), _LOAD, 3.0, text="the load goes"),
+    "signal": Spec(("NODE", "EDGE"), {"?text": TEXT}, 1.0, text="light and buzzer (the manufacturer's own)"),
     "finePositioning": Spec(("NODE",), {"?stationType": TEXT, "?stationName": TEXT}, None, text="dock exactly"),
     "waitForTrigger": Spec(("NODE",), {"?triggerType": TEXT}, None, text="stand until triggered: loading by an arm"),
 }

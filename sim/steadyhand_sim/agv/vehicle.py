@@ -311,6 +311,8 @@ class Vehicle:
         elif kind == "startCharging":
             why = self.start_charging()
             self._fail(entry, why) if why else entry.end("FINISHED")
+        elif kind == "signal":
+            entry.end("FINISHED")
         elif kind == "stopCharging":
             self.battery.charging = False
             entry.end("FINISHED")

@@ -1,0 +1,215 @@
+"""Actions, deviations and an operator's acts through guard, bridge, codec and the simulated vehicle, in virtual time."""
+import math
+
+import numpy as np
+import pytest
+
+from steadyhand import agv_action
+from steadyhand.agv import AgvKind, DriveTo, Waypoint, check_command
+from steadyhand.agv_action import Action
+from steadyhand.guard_protocol import Drive, Stop
+from steadyhand.vda5050 import codec
+from steadyhand_firmware_bridge.guard import agv_task
+from steadyhand_sim.agv import reports
+from tests.support.vda_chain import Chain
+
+NAN = float("nan")
+PICK = {"at": 1, "kind": "pick", "blocking": "HARD", "parameters": {"weight": 12.5, "loadId": "box 7"}}
+
+
+@pytest.fixture(params=codec.VERSIONS)
+def version(request):
+    return request.param
+
+
+def test_a_load_is_picked_carried_past_a_node_and_dropped(version):
+    chain = Chain(version).arm()
+    seen = set()
+    assert chain.drive([-3.0, 0.0], [-2.0, 0.0], [-1.0, 0.0], actions=[PICK, {"at": 3, "kind": "drop"}]).accepted
+
+    def watch():
+        seen.update((a, chain.state.driving) for a in chain.state.report["actions"] if "RUNNING" in a)
+        seen.update(("aboard", load) for load in chain.state.report["loads"])
+        return chain.state.task_state == "arrived"
+
+    chain.run(90.0, watch)
+    assert seen == {("pick at n1: RUNNING", False), ("drop at n3: RUNNING", False), ("aboard", "box 7")}
+    assert chain.state.report["loads"] == [] and chain.state.causes == [] and chain.agv.master.foreign.count == 0
+
+
+@pytest.mark.parametrize(("blocking", "stands"), [("NONE", False), ("SOFT", True), ("HARD", True)])
+def test_how_a_custom_action_on_the_way_blocks(version, blocking, stands):
+    chain = Chain(version).arm()
+    entry = {"at": 1, "on_way": True, "kind": "signal", "blocking": blocking, "parameters": {"text": "mind the arm"}}
+    assert chain.drive([-2.0, 0.0], actions=[entry]).accepted
+    chain.run(10.0, lambda: chain.state.report["actions"] == ["signal on the way to n1: RUNNING"])
+    driving = []
+    chain.run(10.0, lambda: driving.append(chain.state.driving) or not chain.state.report["actions"])
+    assert any(driving) is not stands or driving[-1]  # it may start again as soon as the action has ended
+    assert all(driving[:-5]) is not stands
+    chain.arrived()
+    assert chain.unit.plant.pose()[0] == pytest.approx(-2.0, abs=0.1)
+
+
+def test_an_action_that_fails_fails_the_task_by_name_and_stops(version):
+    chain = Chain(version).arm()
+    assert chain.drive([-4.0, 0.0], [-2.0, 0.0], actions=[{"at": 1, "kind": "drop"}]).accepted
+    chain.run(20.0, lambda: chain.state.mode == "STOPPED")
+    assert "drop at n1 failed: drop: no load aboard" in chain.state.task_detail
+    assert any("drop at n1 failed" in cause for cause in chain.state.causes)
+    assert chain.unit.plant.pose()[0] < -3.8
+
+
+def test_an_action_that_the_factsheet_does_not_know_is_refused_before_it_is_sent(version):
+    chain = Chain(version)
+    assert chain.ask("factsheet").ok
+    chain.arm()
+    sent = chain.unit.counters["order"]
+    for entry, says in ((PICK | {"kind": "paint"}, "no such action; of scope NODE: startCharging, stopCharging, pick"),
+                        (PICK | {"on_way": True}, "no EDGE action of the vehicle; allowed: NODE")):  # fmt: skip
+        verdict = chain.drive([-3.0, 0.0], actions=[entry])
+        assert not verdict.accepted and says in verdict.detail, verdict
+    assert chain.unit.counters["order"] == sent
+    unasked = Chain(version).arm()
+    assert unasked.drive([-3.0, 0.0], actions=[PICK | {"kind": "paint"}]).accepted  # then the vehicle itself refuses it
+    unasked.run(5.0, lambda: "paint" in unasked.state.task_detail)
+    assert unasked.run(5.0, lambda: unasked.state.at_rest).unit.plant.pose()[0] == pytest.approx(-5.0, abs=0.01)
+
+
+def test_the_deviation_of_a_way_point_is_what_the_vehicle_is_told(version):
+    chain = Chain(version).arm()
+    assert chain.drive([-3.0, 0.0, 0.0], [-1.0, 0.0], deviations=[[], [0.25, 0.1], []]).accepted
+    chain.run(0.5)
+    first, second, third = (chain.unit.vehicle.book._last.nodes[k].place for k in range(3))
+    assert (first.deviation_m, second.deviation_m, third.deviation_m) == (1.0, 0.25, 0.0)
+    assert second.deviation_rad == 0.1 and second.theta_rad == 0.0
+
+
+BAD_DRIVES = {
+    "actions[0].at=3: give the index of a way-point, 0 to 1": {"actions": [PICK | {"at": 3}]},
+    "actions[0].at=True": {"actions": [PICK | {"at": True}]},
+    "actions[0].on_way='yes'": {"actions": [PICK | {"on_way": "yes"}]},
+    "actions[0].blocking='MAYBE': give one of NONE, SOFT, HARD": {"actions": [PICK | {"blocking": "MAYBE"}]},
+    "actions[0].unknown field 'colour'": {"actions": [PICK | {"colour": "red"}]},
+    "actions[0].kind=''": {"actions": [{"at": 1}]},
+    "actions[0].parameters.weight=nan": {"actions": [PICK | {"parameters": {"weight": NAN}}]},
+    "actions[0].parameters.deep={}": {"actions": [PICK | {"parameters": {"deep": {}}}]},
+    "actions[0].parameters='x'": {"actions": [PICK | {"parameters": "x"}]},
+    "waypoints[0].way_actions: the vehicle stands there": {"actions": [PICK | {"at": 0, "on_way": True}]},
+    "waypoints[1].actions: 33, limit 32": {"actions": [PICK] * 33},
+    "deviations: 1, way-points: 2": {"deviations": [[0.1]]},
+    "waypoints[1].deviation_m=nan": {"deviations": [[], [NAN]]},
+    "waypoints[1].deviation_m=-1": {"deviations": [[], [-1.0]]},
+    "waypoints[1].deviation_m=nan: give 0 to 5": {"deviations": [[], [0.1, 0.1, 0.1]]},
+    "waypoints[1].deviation_rad=0.1 without yaw_rad": {"deviations": [[], [0.1, 0.1]]},
+}
+
+
+@pytest.mark.parametrize("says", BAD_DRIVES)
+def test_bad_actions_and_deviations_are_refused_by_field_and_value(says):
+    message = Drive(1, 0.0, "t", "task", ["a", "b"], [[0.0, 0.0], [1.0, 0.0]], "hall", **BAD_DRIVES[says])
+    task = agv_task.read(message)
+    assert says in (task if isinstance(task, str) else check_command(task, AgvKind.ORDER))
+
+
+def test_an_action_reads_back_as_it_was_written():
+    action = Action("pick", "SOFT", {"weight": 1.0, "lhd": "fork", "gentle": True})
+    assert agv_action.read(agv_action.plain(action)) == action and agv_action.read("pick").startswith("'pick'")
+    task = DriveTo("t", (Waypoint("a", 0.0, 0.0), Waypoint("b", 1.0, 0.0, actions=(action,))))
+    assert check_command(task, AgvKind.ORDER) == ""
+
+
+# --- an operator's acts ---
+
+
+def test_a_stop_of_a_vehicle_that_stands_ends_in_measured_rest(version):
+    """Nothing changes in its state then: it is asked for it until rest is measured."""
+    chain = Chain(version).arm()
+    chain.guard.stop_requests([(Stop("panel"), 1)], chain.now_s)
+    chain.run(2.0, lambda: chain.state.at_rest)
+    chain.run(3.0)
+    assert chain.state.mode == "STOPPED" and chain.state.paused
+
+
+def test_the_factsheet_is_told(version):
+    reply = Chain(version).ask("factsheet", credential="")
+    assert reply.ok and reply.snapshot["series"] == "steadyhand-sim-agv" and reply.snapshot["max_load_kg"] == 40.0
+    assert reply.snapshot["actions"]["signal"] == ["NODE", "EDGE"] and reply.snapshot["zones"] == []
+
+
+def test_a_vehicle_that_does_not_answer_is_named():
+    chain = Chain()
+    chain.unit.link = None  # it hears, but nothing of it is heard
+    reply = chain.ask("factsheet", seconds=8.0)
+    assert not reply.ok and "factsheetRequest lost: not seen" in reply.message
+
+
+def test_a_position_is_taken_by_a_vehicle_that_rests_unarmed_and_knows_the_map(version):
+    chain = Chain(version, localised=False)
+    assert any("not_localised" in cause for cause in chain.state.causes) or not chain.state.report["localised"]
+    here = {"place": [-4.9, 0.05, 0.0], "map_id": "hall", "node": "corner"}
+    for changes, says in ((dict(map_id="attic"), "map 'attic': the vehicle has hall"), (dict(map_id=""), "map ''"),
+                          (dict(place=[-4.0, 1.0, 7.0]), "theta=7.0: give -pi to pi"), (dict(place=[NAN] * 3), "finite"),
+                          (dict(place=[1.0]), "give x, y and heading"), (dict(credential="guess"), "credential refused"),
+                          (dict(vehicle="other/agv"), "this guard's is steadyhand/agv")):  # fmt: skip
+        reply = chain.ask("position", **here | changes)
+        assert not reply.ok and says in reply.message, reply
+    assert chain.ask("position", **here).ok
+    chain.run(0.5)
+    assert np.allclose(chain.state.pose_m_rad, [-5.0, 0.0, 0.0], atol=0.2) and chain.state.last_waypoint == "corner"
+    refused = chain.ask("position", **here | {"place": [0.0, 0.0, 0.0]})  # in the table: the vehicle's own refusal
+    assert not refused.ok and "initializePosition failed" in refused.message
+    chain.arm()
+    assert "mode ARMED_AUTO: stop it first" in chain.ask("position", **here).message
+
+
+def test_pause_cancel_and_resume(version):
+    chain = Chain(version)
+    for act in ("pause", "resume", "cancel"):
+        assert f"only an armed vehicle has something to {act}" in chain.ask(act).message
+    chain.arm()
+    assert "not paused" in chain.ask("resume").message and "no task is under way" in chain.ask("cancel").message
+    assert chain.drive([-3.0, 0.0], [-1.0, 0.0], [0.0, -3.0]).accepted
+    chain.run(5.0, lambda: chain.state.driving)
+    assert chain.ask("pause", credential="").ok
+    chain.run(5.0, lambda: chain.state.at_rest and chain.state.paused)
+    assert chain.state.task_state == "under way" and chain.state.mode == "ARMED_AUTO"
+    assert "credential refused" in chain.ask("resume", credential="").message and chain.ask("resume").ok
+    chain.run(5.0, lambda: chain.state.driving)
+    assert chain.ask("cancel", credential="").ok and chain.state.task_detail == "being cancelled"
+    chain.run(10.0, lambda: chain.state.task_state == "stopped" and chain.state.at_rest)
+    assert chain.state.task_detail == "cancelled" and chain.state.mode == "ARMED_AUTO"
+    assert chain.state.waypoints_left == 0 and chain.state.causes == []
+    assert chain.drive([-3.0, 0.0]).accepted  # still armed: the next task
+    chain.arrived()
+
+
+def test_a_vehicle_that_does_not_end_its_order_is_stopped():
+    chain = Chain().arm()
+    assert chain.drive([-1.0, 0.0], [-1.0, 3.0]).accepted
+    chain.run(5.0, lambda: chain.state.driving)
+    chain.unit.vehicle.instant._cancelOrder = lambda entry, first: None  # taken, never ended
+    assert chain.ask("cancel").ok
+    chain.run(10.0, lambda: chain.state.mode == "STOPPED")
+    assert any("cancelOrder lost: not ended" in cause for cause in chain.state.causes)
+
+
+def test_what_a_vehicle_asks_leave_for_is_shown_and_nothing_grants_it():
+    chain = Chain("3.0.0")
+    body = reports.state(chain.unit.vehicle, "3.0.0") | {"zoneRequests": [
+        {"requestId": "1", "requestType": "ACCESS", "zoneId": "crossing", "zoneSetId": "z", "requestStatus": "REQUESTED"},
+        {"requestId": "2", "requestType": "ACCESS", "zoneId": "door", "zoneSetId": "z", "requestStatus": "GRANTED"},
+    ]}  # fmt: skip
+    chain.fleet._send(chain.unit, "state", body)
+    chain.run(0.1)
+    assert chain.state.report["requests"] == ["ACCESS of crossing"]
+
+
+def test_the_report_is_bounded_whatever_the_vehicle_says():
+    chain = Chain()
+    error = {"errorType": "x" * 5000, "errorLevel": "WARNING", "errorDescription": "y" * 5000}
+    chain.fleet._send(chain.unit, "state", reports.state(chain.unit.vehicle, "2.1.0") | {"errors": [error] * 9})
+    chain.run(0.1)
+    errors = chain.state.report["errors"]
+    assert len(errors) == 9 and errors[-1] == "and 1 more" and max(map(len, errors)) <= 120
+    assert math.isfinite(chain.state.battery_percent)
