@@ -161,7 +161,7 @@ class Agv(Protocol):
 
 @runtime_checkable
 class Asked(Protocol):
-    """What a bridge offers beside `Agv` when its vehicle can be asked, by an operator. Acts: "factsheet", "position"."""
+    """What a bridge offers beside `Agv` when its vehicle can be asked. Acts: "factsheet", "position"."""
 
     def request_factsheet(self, now_s: float) -> str:
         """Ask what kind of vehicle it is; why not, empty when it was asked."""

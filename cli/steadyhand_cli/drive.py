@@ -1,5 +1,7 @@
 """`steadyhand drive NAME=X,Y[,HEADING] ...`: drive the vehicle along places of its map, as its commander.
 
+    steadyhand drive shelf=-3,0 table=-1,2 --do shelf:pick:HARD:weight=12.5 --on-way table:signal:NONE --do table:drop
+
 The guard decides: it refuses while the vehicle is not armed, or while the arm is where the vehicle would move. Ending
 this command, by Ctrl+C too, stops a vehicle that has not arrived.
 """
@@ -26,19 +28,66 @@ ENDED = (TaskState.ARRIVED.value, TaskState.FAILED.value, TaskState.STOPPED.valu
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("places", nargs="+", metavar="NAME=X,Y[,HEADING]", help="node id and its place, in m and rad")
     parser.add_argument("--speed", type=float, default=0.0, help="limit in m/s (0: the vehicle's own)")
+    form = "NAME:KIND[:BLOCKING[:KEY=VALUE...]]"
+    parser.add_argument("--do", action="append", default=[], metavar=form, help="an action there (blocking: HARD)")
+    parser.add_argument("--on-way", action="append", default=[], metavar=form, help="an action on the way to there")
+    parser.add_argument(
+        "--deviation", action="append", default=[], metavar="NAME=M[,RAD]", help="how far from it counts as reached"
+    )
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds within which it must arrive (120)")
 
 
 def place(text: str) -> tuple[str, list[float]]:
     """Name and pose of NAME=X,Y[,HEADING]; ConfigError names what is wrong."""
     name, separator, numbers = text.partition("=")
-    try:
-        pose = [float(part) for part in numbers.split(",")]
-    except ValueError:
-        pose = []
-    if not separator or not name or name == HERE or len(pose) not in (2, 3) or not all(map(math.isfinite, pose)):
+    pose = parse_pose(numbers)
+    if not separator or not name or name == HERE or pose is None:
         raise ConfigError(f"place {text!r}: give NAME=X,Y or NAME=X,Y,HEADING in m and rad, not named {HERE!r}")
     return name, pose
+
+
+def parse_pose(text: str) -> list[float] | None:
+    """X,Y or X,Y,HEADING; None when it is neither, or not finite."""
+    try:
+        pose = [float(part) for part in text.split(",")]
+    except ValueError:
+        return None
+    return pose if len(pose) in (2, 3) and all(map(math.isfinite, pose)) else None
+
+
+def action(text: str, names: list[str], on_way: bool) -> dict:
+    """An entry of `Drive.actions`; ConfigError names what is wrong. What the vehicle takes is the guard's to say."""
+    parts = text.split(":")
+    name, kind, blocking, *given = parts + [""] * (3 - len(parts))
+    pairs = [part.partition("=") for part in given]
+    if name not in names or not kind or not all(sep and key for key, sep, _ in pairs):
+        raise ConfigError(f"action {text!r}: give NAME:KIND[:BLOCKING[:KEY=VALUE...]], NAME one of {', '.join(names)}")
+    parameters = {key: _value(value) for key, _, value in pairs}
+    return {"at": names.index(name) + 1, "on_way": on_way, "kind": kind, "blocking": blocking or "HARD",
+            "parameters": parameters}  # fmt: skip
+
+
+def _value(text: str) -> str | float | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def deviations(texts: list[str], names: list[str]) -> list[list[float]]:
+    """`Drive.deviations` for the place where it stands and these; empty when none is given."""
+    given: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, numbers = text.partition("=")
+        try:
+            given[name] = [float(part) for part in numbers.split(",")]
+        except ValueError:
+            given[name] = []
+        if name not in names or len(given[name]) not in (1, 2):
+            raise ConfigError(f"--deviation {text!r}: give NAME=M or NAME=M,RAD, NAME one of {', '.join(names)}")
+    return [[], *(given.get(name, []) for name in names)] if given else []
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,8 +96,11 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--speed {args.speed}: give 0 to 10")
     if not 0.0 < args.timeout <= 3600.0:
         raise ConfigError(f"--timeout {args.timeout}: give more than 0, at most 3600")
+    names = [name for name, _ in places]
+    actions = [action(text, names, on_way) for on_way in (False, True) for text in (args.on_way if on_way else args.do)]
+    allowed = deviations(args.deviation, names)
     with Driver() as driver:
-        state = driver.drive(places, args.timeout, args.speed, _show)
+        state = driver.drive(places, args.timeout, args.speed, _show, actions=actions, deviations=allowed)
     print(f"arrived at {state.last_waypoint}: {_pose(state)}")
     return 0
 
@@ -83,16 +135,19 @@ class Driver:
 
     def drive(
         self, places: list[tuple[str, list[float]]], timeout_s: float, speed_m_s: float = 0.0,
-        show: Callable[[AgvState], None] = lambda state: None,
+        show: Callable[[AgvState], None] = lambda state: None, **extras,
     ) -> AgvState:
-        """Drive there; the state at the end. RobotError naming why not: refused, failed, stopped, not in time."""
+        """Drive there; the state at the end. `extras` are further fields of `Drive`.
+
+        RobotError naming why not: refused, failed, stopped, not in time.
+        """
         start = self.state()
         if not start.pose_m_rad:
             raise RobotError("the vehicle does not say where it stands; see steadyhand status --agv")
         names, poses = [HERE, *(n for n, _ in places)], [start.pose_m_rad[:2], *(p for _, p in places)]
         task = f"drive-{secrets.token_hex(4)}"
         self._client.send(
-            Drive(start.token, start.stamp_s, task, task, names, poses, start.map_id, speed_m_s=speed_m_s)
+            Drive(start.token, start.stamp_s, task, task, names, poses, start.map_id, speed_m_s=speed_m_s, **extras)
         )
         return self._follow(task, time.monotonic() + timeout_s, show)
 

@@ -138,6 +138,8 @@ class FakeAgv:
 
     def cancel(self, now_s: float) -> str:
         """Give the task up."""
+        if self.kind is AgvKind.VELOCITY:
+            return "this vehicle is driven by velocity: it has no task"
         if self._task_state not in (TaskState.SENT, TaskState.UNDER_WAY):
             return "no task is under way"
         self._goal_x_m, self._task_state = None, TaskState.STOPPED

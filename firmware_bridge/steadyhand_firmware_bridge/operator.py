@@ -7,11 +7,13 @@ from pathlib import Path
 
 from steadyhand.errors import RobotError
 from steadyhand.guard_protocol import (
-    REARM_TOKEN_FILE, STATES, STOP_SOCKET, AgvState, Arm, Reply, RobotAct, State, Stop, encode,
+    REARM_TOKEN_FILE, STATES, STOP_SOCKET, AgvState, Arm, Reply, RobotAct, State, Stop, VehicleAct,
+    encode,
 )
 from steadyhand.guard_state import ARM_MODES
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge.client import GuardClient
+from steadyhand_firmware_bridge.guard import vehicle_acts
 
 
 def stop(source: str = "operator", reason: str = "", folder: Path | None = None) -> None:
@@ -62,6 +64,12 @@ def robot_act(act: str, timeout_s: float = 10.0, folder: Path | None = None) -> 
     return _send(RobotAct(act, credential(folder), secrets.token_hex(8)), act, timeout_s, folder)
 
 
+def vehicle_act(act: str, timeout_s: float = 8.0, folder: Path | None = None, **fields) -> Reply:
+    """Ask the guard of a vehicle for one of `guard_protocol.VehicleAct`, with its other fields; the reply to it."""
+    secret = "" if act in vehicle_acts.ANYBODYS else credential(folder)
+    return _send(VehicleAct(act, secret, secrets.token_hex(8), **fields), act, timeout_s, folder)
+
+
 def credential(folder: Path | None = None) -> str:
     """Content of the guard's token file; raises RobotError when this user may not read it or no guard runs."""
     path = (folder or current_slot().socket_dir) / REARM_TOKEN_FILE
@@ -76,7 +84,7 @@ def _ask(mode: str, secret: str, timeout_s: float, folder: Path | None) -> Reply
     return _send(Arm(mode=mode, credential=secret, request_id=secrets.token_hex(8)), mode, timeout_s, folder)
 
 
-def _send(message: Arm | RobotAct, what: str, timeout_s: float, folder: Path | None) -> Reply:
+def _send(message: Arm | RobotAct | VehicleAct, what: str, timeout_s: float, folder: Path | None) -> Reply:
     client = GuardClient("operator", states=False, folder=folder)
     client.connect()
     try:

@@ -36,7 +36,9 @@ class Factsheet:
         if scopes is None:
             known = ", ".join(name for name, where in self.actions.items() if scope in where)
             return f"kind={kind!r}: the vehicle's factsheet has no such action; of scope {scope}: {known or 'none'}"
-        return "" if scope in scopes else f"kind={kind!r}: no {scope} action of the vehicle; allowed: {', '.join(scopes)}"
+        if scope not in scopes:
+            return f"kind={kind!r}: no {scope} action of the vehicle; allowed: {', '.join(scopes)}"
+        return ""
 
     def plain(self) -> dict[str, Any]:
         """For an operator, bounded."""

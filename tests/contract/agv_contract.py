@@ -144,6 +144,18 @@ class AgvContract:
         assert bench.agv.resume(bench.now_s) == ""
         assert bench.run(5.0, again, until=lambda: bench.speed() > 0.1), bench.agv.feedback()
 
+    def test_cancel_rests_and_gives_the_task_up_but_stays_armed(self, bench):
+        bench.connect()
+        bench.arm()
+        assert bench.agv.cancel(bench.now_s) != ""  # nothing to cancel
+        bench.drive(0.2)
+        if bench.agv.kind is AgvKind.VELOCITY:
+            assert "driven by velocity" in bench.agv.cancel(bench.now_s)
+            return
+        assert bench.agv.cancel(bench.now_s) == ""
+        assert bench.run(5.0, until=lambda: bench.still() and bench.agv.feedback().task_state is TaskState.STOPPED)
+        assert bench.agv.troubles(bench.now_s) == {} and bench.agv.arming().phase is ArmingPhase.READY
+
     def test_silence_is_stopped_by_a_velocity_driven_vehicle(self, bench):
         if bench.agv.kind is not AgvKind.VELOCITY:
             pytest.skip("an order driven vehicle drives on to its last released node: docs/agv.md")

@@ -116,8 +116,8 @@ class Chain:
         """From where it stands to these (x, y), named n1, n2 ...; the verdict."""
         here = self.state.pose_m_rad[:2]
         message = Drive(
-            self.state.token, self.state.stamp_s, f"t{next(self.traces)}", "task", [f"n{i}" for i in range(len(points) + 1)],
-            [here, *map(list, points)], "hall", **fields,
+            self.state.token, self.state.stamp_s, f"t{next(self.traces)}", "task",
+            [f"n{i}" for i in range(len(points) + 1)], [here, *map(list, points)], "hall", **fields,
         )  # fmt: skip
         self.guard.handle("commander", decode(encode(message)), self.now_s)
         self.run(0.1)

@@ -434,7 +434,7 @@ def test_it_docks_with_noise_is_loaded_under_the_arm_and_leaves_only_when_told(s
     assert abs(x + 0.66) < 0.025 and abs(y) < 0.02 and abs(heading - math.pi / 2) < 0.03
     rig.v.load_kg = 12.0
     rig.run(20.0)
-    assert rig.v.at_rest and rig.state().loads == 1
+    assert rig.v.at_rest and len(rig.state().loads) == 1
     rig.v.on_instant_actions(instant(action("trigger", "wrong", triggerType="other")))
     rig.run(1.0)
     assert rig.v.at_rest

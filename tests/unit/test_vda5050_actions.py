@@ -1,4 +1,4 @@
-"""Actions, deviations and an operator's acts through guard, bridge, codec and the simulated vehicle, in virtual time."""
+"""Actions, deviations, an operator's acts: guard, bridge, codec and simulated vehicle together, in virtual time."""
 import math
 
 import numpy as np
@@ -149,8 +149,9 @@ def test_a_position_is_taken_by_a_vehicle_that_rests_unarmed_and_knows_the_map(v
     assert any("not_localised" in cause for cause in chain.state.causes) or not chain.state.report["localised"]
     here = {"place": [-4.9, 0.05, 0.0], "map_id": "hall", "node": "corner"}
     for changes, says in ((dict(map_id="attic"), "map 'attic': the vehicle has hall"), (dict(map_id=""), "map ''"),
-                          (dict(place=[-4.0, 1.0, 7.0]), "theta=7.0: give -pi to pi"), (dict(place=[NAN] * 3), "finite"),
-                          (dict(place=[1.0]), "give x, y and heading"), (dict(credential="guess"), "credential refused"),
+                          (dict(place=[-4.0, 1.0, 7.0]), "theta=7.0: give -pi to pi"),
+                          (dict(place=[NAN] * 3), "finite"), (dict(place=[1.0]), "give x, y and heading"),
+                          (dict(credential="guess"), "credential refused"),
                           (dict(vehicle="other/agv"), "this guard's is steadyhand/agv")):  # fmt: skip
         reply = chain.ask("position", **here | changes)
         assert not reply.ok and says in reply.message, reply
@@ -196,9 +197,9 @@ def test_a_vehicle_that_does_not_end_its_order_is_stopped():
 
 def test_what_a_vehicle_asks_leave_for_is_shown_and_nothing_grants_it():
     chain = Chain("3.0.0")
+    asked = {"requestId": "1", "requestType": "ACCESS", "zoneId": "crossing", "zoneSetId": "z"}
     body = reports.state(chain.unit.vehicle, "3.0.0") | {"zoneRequests": [
-        {"requestId": "1", "requestType": "ACCESS", "zoneId": "crossing", "zoneSetId": "z", "requestStatus": "REQUESTED"},
-        {"requestId": "2", "requestType": "ACCESS", "zoneId": "door", "zoneSetId": "z", "requestStatus": "GRANTED"},
+        asked | {"requestStatus": "REQUESTED"}, asked | {"zoneId": "door", "requestStatus": "GRANTED"},
     ]}  # fmt: skip
     chain.fleet._send(chain.unit, "state", body)
     chain.run(0.1)

@@ -132,7 +132,7 @@ def test_an_order_is_taken_driven_and_reported(rig):
     master.until(lambda: master.state.order_id == "order")
     master.until(lambda: master.state.driving)
     master.until(lambda: master.status("load") == "FINISHED")
-    assert master.state.last_node_id == "n1" and master.state.loads == 1 and not master.state.driving
+    assert master.state.last_node_id == "n1" and len(master.state.loads) == 1 and not master.state.driving
     assert [(n.id, n.released) for n in master.state.nodes] == [("n2", False)]
     master.send("order", order([LINE[1], (-1, 0)], first=1, update_id=1, actions={0: acts[1]}, version=version))
     master.until(lambda: master.state.idle and master.state.order_update_id == 1)

@@ -310,7 +310,8 @@ class AgvGuard(GuardBase):
         if not refused and message.act in vehicle_acts.OPERATORS:
             verified = self._verified(message.credential, now_s)
             refused = TOO_MANY if verified is None else "" if verified else "credential refused"
-        refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), self.rest.at_rest(now_s))
+        at_rest = self.rest.at_rest(now_s)
+        refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), at_rest)
         if not refused and message.act == "resume" and (occupied := self.interlock(now_s)):
             refused = f"interlock: {occupied}"
         return refused

@@ -1,4 +1,4 @@
-"""A `Drive` message as a task. What `check_command` can name is left to it; what has no place in a task is named here."""
+"""A `Drive` message as a task. What has no place in one is named here, all else by `steadyhand.agv.check_command`."""
 from __future__ import annotations
 
 import math

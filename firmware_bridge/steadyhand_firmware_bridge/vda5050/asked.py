@@ -63,8 +63,8 @@ class Asked:
         if self.factsheet is None:
             return ""
         for number, point in enumerate(task.waypoints):
-            for name, scope, actions in (("actions", "NODE", point.actions), ("way_actions", "EDGE", point.way_actions)):
-                for k, action in enumerate(actions):
+            for name, scope in (("actions", "NODE"), ("way_actions", "EDGE")):
+                for k, action in enumerate(getattr(point, name)):
                     if why := self.factsheet.refuses(action.kind, scope):
                         return f"waypoints[{number}].{name}[{k}].{why}"
         return ""

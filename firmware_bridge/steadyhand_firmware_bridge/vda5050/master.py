@@ -1,9 +1,9 @@
 """The master of one vehicle, without broker and clock: messages come in by `receive`, go out by `due`.
 
-What it asks of the vehicle is what the guard asked for in this arming: one task at a time (`task`), a hold, a stop; and
-what an operator asks between tasks (`asked`). A stop is startPause and cancelOrder together (cancelOrder alone may end at
-the next node), sent again until the vehicle shows that it stands idle; also after a lost connection. Orders or actions of
-somebody else (`foreign`) are a cause of their own: `agv_foreign`.
+What it asks of the vehicle is what the guard asked for in this arming: one task at a time (`task`), a hold, a stop;
+and what an operator asks between tasks (`asked`). A stop is startPause and cancelOrder together (cancelOrder alone may
+end at the next node), sent again until the vehicle shows that it stands idle; also after a lost connection. Orders or
+actions of somebody else (`foreign`) are a cause of their own: `agv_foreign`.
 """
 from __future__ import annotations
 

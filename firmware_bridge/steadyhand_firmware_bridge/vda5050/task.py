@@ -1,7 +1,7 @@
 """The one task under way: its order sent, repeated, released piece by piece, followed to its end in the states. Pure.
 
-A base is only ever extended, and nothing is sent while the caller sees a trouble. A task that the vehicle refuses, loses
-or gives up, or an action of it that fails, fails the task: what was cancelled there is not continued.
+A base is only ever extended, and nothing is sent while the caller sees a trouble. A task that the vehicle refuses,
+loses or gives up, or an action of which fails, has failed: what was cancelled there is not continued.
 """
 from __future__ import annotations
 
