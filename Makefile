@@ -2,7 +2,7 @@
 # make test    every test but the training ones
 # make bench   the benchmarks, to out/bench/
 # make dst HOURS=10   simulated robot hours against every fault, in virtual time (SEED=1 is the first)
-# make perception-model   trains the perception model anew (half an hour)
+# make perception-model   trains the perception model anew (two hours on a quiet core)
 SHELL := /bin/bash
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -20,7 +20,7 @@ PYTHONPATH_SOURCES := $(CURDIR):$(CURDIR)/policies:$(CURDIR)/firmware_bridge:$(C
 export STEADYHAND_SLOT := $(SLOT)
 export STEADYHAND_TRITON_VENV ?= $(abspath $(TRITON_VENV))
 
-.PHONY: run test test-fast test-train perception-model bench dst setup setup-train doctor clean distclean
+.PHONY: run test test-fast test-train perception-model perception-ablation bench dst setup setup-train doctor clean distclean
 
 run: setup
 	@$(VENV)/bin/steadyhand run $(ARGS)
@@ -51,9 +51,15 @@ test-train: setup-train
 
 # The perception model from its seed: images, training, export, test images, evaluation (docs/perception.md).
 perception-model: setup setup-train
-	@for step in dataset train export samples; do \
+	@for step in dataset train "export --variants" samples; do \
 	   PYTHONPATH=$(PYTHONPATH_SOURCES) OMP_NUM_THREADS=1 $(TRAIN_VENV)/bin/python -m policies.training.perception.$$step || exit 1; done
-	@$(PY) -m benchmarks perception_spine
+	@$(PY) -m benchmarks perception && $(PY) -m benchmarks inspection
+
+# What light set-ups, median, network and distillation are worth (two hours on a quiet core).
+perception-ablation: setup setup-train
+	@PYTHONPATH=$(PYTHONPATH_SOURCES) OMP_NUM_THREADS=1 $(TRAIN_VENV)/bin/python -m policies.training.perception.dataset
+	@PYTHONPATH=$(PYTHONPATH_SOURCES) OMP_NUM_THREADS=1 $(TRAIN_VENV)/bin/python -m policies.training.perception.ablation
+	@$(PY) -m benchmarks perception_ablation
 
 bench: setup
 	@$(PY) -m benchmarks $(ARGS)

@@ -45,6 +45,7 @@ class Detection:
     yaw_rad: float  # modulo a quarter turn
     presence: float  # probability
     position_std_m: float
+    defect: float | None = None  # probability of a scratched surface; None: the model does not say
 
 
 @dataclass(frozen=True)

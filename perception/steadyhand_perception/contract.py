@@ -1,8 +1,8 @@
 """What the model of object poses declares of itself, and the checks that refuse anything else (I10).
 
 `contract.json` lies beside `model.onnx`. It carries the hash of the model, the names, shapes and types of inputs and
-outputs, the nominal camera, the grid of the maps, the cube's size and the calibration of presence and deviation, so
-that the runtime holds no constant of the training.
+outputs, the nominal camera, the grid of the maps, the cube's size and the calibration of presence, deviation, scratch
+and grasp, so that the runtime holds no constant of the training. Format 1 is of models without the last two.
 """
 from __future__ import annotations
 
@@ -18,10 +18,29 @@ from steadyhand.errors import ConfigError, ContractError
 from steadyhand_perception.geometry import PinholeCamera
 from steadyhand_perception.maps import MAP_NAMES, OFFSET_UNIT_M, DecodeConfig, Grid
 
-FORMAT = "steadyhand-perception-contract/1"
-INPUT_NAME, MAPS_NAME, FEATURES_NAME = "image", "maps", "features"
+FORMAT, FORMAT_WITHOUT_HEADS = "steadyhand-perception-contract/2", "steadyhand-perception-contract/1"
+INPUT_NAME, MAPS_NAME, FEATURES_NAME, SCRATCH_NAME, GRASP_NAME = "image", "maps", "features", "scratch", "grasp"
+HEADS = (SCRATCH_NAME, GRASP_NAME)
 ENCODING = "rgb8"
 FRAME = "base_link"
+
+
+@dataclass(frozen=True)
+class HeadCalibration:
+    """Turns a head's logit into a probability, 1 / (1 + exp(-(scale * logit + bias))), fitted on the validation set."""
+
+    scale: float
+    bias: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0 and math.isfinite(self.bias)):
+            raise ConfigError(f"calibration scale={self.scale}, bias={self.bias}: must be finite, the scale above 0")
+
+    def probability(self, logit: float) -> float:
+        """NaN stays NaN."""
+        if math.isnan(logit):
+            return logit
+        return 1.0 / (1.0 + math.exp(-min(max(self.scale * logit + self.bias, -60.0), 60.0)))
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,8 @@ class PerceptionContract:
     cube_size_m: float
     features: int
     decode: DecodeConfig
+    scratch: HeadCalibration | None = None  # both or none
+    grasp: HeadCalibration | None = None
     trained_on: dict = dataclasses.field(default_factory=dict)  # seed, images, ranges: for people, checked by nobody
 
     @property
@@ -47,20 +68,31 @@ class PerceptionContract:
         """(height, width, 3)."""
         return self.camera.height_px, self.camera.width_px, 3
 
+    @property
+    def has_heads(self) -> bool:
+        """Whether the model tells of scratches and of the grasp."""
+        return self.scratch is not None
+
+    @property
+    def outputs(self) -> dict[str, list[int]]:
+        """Shape of every output, without the batch axis; all float32."""
+        rows, columns = self.grid.shape
+        shapes = {MAPS_NAME: [len(MAP_NAMES), rows, columns], FEATURES_NAME: [self.features]}
+        return shapes | ({SCRATCH_NAME: [1, rows, columns], GRASP_NAME: [1]} if self.has_heads else {})
+
     def to_json(self) -> str:
         """The text of `contract.json`."""
-        rows, columns = self.grid.shape
+        heads = {name: dataclasses.asdict(getattr(self, name)) for name in HEADS} if self.has_heads else {}
         return json.dumps(
             {
-                "format": FORMAT,
+                "format": FORMAT if self.has_heads else FORMAT_WITHOUT_HEADS,
                 "model": self.model,
                 "model_sha256": self.model_sha256,
                 "frame": FRAME,
                 "encoding": ENCODING,
                 "inputs": {INPUT_NAME: {"type": "uint8", "shape": [-1, *self.image_shape]}},
                 "outputs": {
-                    MAPS_NAME: {"type": "float32", "shape": [-1, len(MAP_NAMES), rows, columns]},
-                    FEATURES_NAME: {"type": "float32", "shape": [-1, self.features]},
+                    name: {"type": "float32", "shape": [-1, *shape]} for name, shape in self.outputs.items()
                 },
                 "map_names": list(MAP_NAMES),
                 "offset_unit_m": OFFSET_UNIT_M,
@@ -69,6 +101,7 @@ class PerceptionContract:
                 "plane_z_m": self.plane_z_m,
                 "cube_size_m": self.cube_size_m,
                 "decode": dataclasses.asdict(self.decode),
+                **heads,
                 "trained_on": self.trained_on,
             },
             indent=1,
@@ -88,8 +121,9 @@ def load_contract(path: Path) -> PerceptionContract:
         raise ContractError(f"{path}: no readable contract ({error}); export the model again") from error
     if not isinstance(content, dict):
         raise ContractError(f"{path}: holds a {type(content).__name__}, not an object of fields")
+    if content.get("format") not in (FORMAT, FORMAT_WITHOUT_HEADS):
+        raise ContractError(f"{path}: format is {content.get('format')!r}, this runtime and cell want {FORMAT!r}")
     expected = {
-        "format": FORMAT,
         "frame": FRAME,
         "encoding": ENCODING,
         "map_names": list(MAP_NAMES),
@@ -111,12 +145,16 @@ def load_contract(path: Path) -> PerceptionContract:
             cube_size_m=cell.CUBE_SIZE_M,
             features=int(_io(path, content, "outputs", FEATURES_NAME)["shape"][1]),
             decode=DecodeConfig(**_fields(path, "decode", content.get("decode"), DecodeConfig)),
+            **{
+                name: HeadCalibration(**_fields(path, name, content.get(name), HeadCalibration))
+                for name in HEADS if content["format"] == FORMAT
+            },
             trained_on=content.get("trained_on", {}),
         )
         declared = json.loads(contract.to_json())
     except (ConfigError, TypeError, ValueError, LookupError) as error:
         raise ContractError(f"{path}: {error}") from error
-    for side, name in (("inputs", INPUT_NAME), ("outputs", MAPS_NAME), ("outputs", FEATURES_NAME)):
+    for side, name in (("inputs", INPUT_NAME), *(("outputs", name) for name in declared["outputs"])):
         if _io(path, content, side, name) != declared[side][name]:
             raise ContractError(
                 f"{path}: {side}.{name} is {content[side][name]}, camera and stride_px ask for {declared[side][name]}"

@@ -97,6 +97,7 @@ class Peaks:
     presence: np.ndarray  # (N,) probability
     std_m: np.ndarray  # (N,)
     logit: np.ndarray  # (N,)
+    scratch_logit: np.ndarray  # (N,) "its top face is scratched"; NaN where the model has no such head
 
 
 def wrap_yaw(yaw_rad: np.ndarray | float) -> np.ndarray:
@@ -133,8 +134,8 @@ def encode(grid: Grid, objects: np.ndarray, spread_cells: float = 0.8) -> tuple[
     return maps, weight
 
 
-def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
-    """Objects in maps (MAPS, rows, columns).
+def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig, scratch: np.ndarray | None = None) -> Peaks:
+    """Objects in maps (MAPS, rows, columns), and in the map of scratches' logits (rows, columns) where there is one.
 
     A peak is a cell whose logit is the greatest of its 3 x 3 neighbourhood. Position and yaw are averaged over that
     neighbourhood's hot cells weighted by the squared heat, so that a centre between cells is not left to one cell's
@@ -143,6 +144,7 @@ def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
     rows, columns = grid.shape
     if maps.shape != (MAPS, rows, columns):
         raise ConfigError(f"maps have shape {maps.shape}, the grid wants {(MAPS, rows, columns)}")
+    scratch = np.full((rows, columns), np.nan) if scratch is None else np.asarray(scratch, dtype=float)
     maps = np.asarray(maps, dtype=float)
     anchors = grid.anchors_m()
     finite = np.isfinite(maps).all(axis=0) & np.isfinite(anchors).all(axis=-1)
@@ -164,11 +166,12 @@ def decode(grid: Grid, maps: np.ndarray, config: DecodeConfig) -> Peaks:
             continue
         sine, cosine = (float(np.nansum(m[near] * weight)) for m in maps[3:5])
         std = np.exp(np.clip(maps[5, row, column], -20, 20)) * OFFSET_UNIT_M * config.std_scale
-        kept.append((xy, np.arctan2(sine, cosine) / 4, presence[row, column], std, logit[row, column]))
+        marked = float((scratch[near] * weight)[weight > 0].sum())
+        kept.append((xy, np.arctan2(sine, cosine) / 4, presence[row, column], std, logit[row, column], marked))
         if len(kept) == config.max_detections:
             break
-    xy, yaw, present, std, peak = (np.array([k[i] for k in kept]) for i in range(5))
-    return Peaks(xy.reshape(-1, 2), wrap_yaw(yaw), present, np.clip(std, MIN_STD_M, MAX_STD_M), peak)
+    xy, yaw, present, std, peak, marked = (np.array([k[i] for k in kept]) for i in range(6))
+    return Peaks(xy.reshape(-1, 2), wrap_yaw(yaw), present, np.clip(std, MIN_STD_M, MAX_STD_M), peak, marked)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

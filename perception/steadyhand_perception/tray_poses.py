@@ -7,7 +7,7 @@ Use from a node:
     image, faults = image_from_bytes(msg.data, msg.height, msg.width, msg.encoding, msg.step)
     faults = faults or (*poses.check(image), *frozen.check(image))
     if not faults:
-        seen = poses.infer(image)                # Sight: in_tray, in_box, elsewhere, features, inference_ms, provider
+        seen = poses.infer(image)                # Sight: objects by region, grasp_success, features, inference_ms ...
     poses.camera                                 # the nominal camera the model was trained for (camera_info must agree)
 
 A faulty image must not be published as "no objects": publish the fault, and nothing.
@@ -25,17 +25,20 @@ from steadyhand.errors import ContractError, DependencyMissing
 from steadyhand.types import Detection
 from steadyhand_perception.contract import (
     FEATURES_NAME,
+    GRASP_NAME,
     INPUT_NAME,
     MAPS_NAME,
+    SCRATCH_NAME,
+    HeadCalibration,
     PerceptionContract,
     load_contract,
     sha256_of,
 )
 from steadyhand_perception.geometry import PinholeCamera
 from steadyhand_perception.image_checks import ImageCheckConfig, ImageFault, check_image
-from steadyhand_perception.maps import MAPS, Peaks, decode
+from steadyhand_perception.maps import Peaks, decode
 
-MODEL_FILE, CONTRACT_FILE = "1/model.onnx", "1/contract.json"
+MODEL_FILE, CONTRACT_FILE, EXPLAIN_FILE = "1/model.onnx", "1/contract.json", "1/explain.onnx"
 REGION_MARGIN_M = 0.02  # a centre so far outside a region's rectangle still counts as in it: it may lean on the wall
 
 
@@ -49,6 +52,7 @@ class Sight:
     features: np.ndarray  # (F,) float32
     inference_ms: float
     provider: str  # read back from the session
+    grasp_success: float | None = None  # probability that the gripper holds a cube; None: the model does not say
 
     @property
     def objects(self) -> tuple[Detection, ...]:
@@ -81,20 +85,32 @@ class TrayPoses:
             found = f"{getattr(image, 'dtype', type(image).__name__)} {getattr(image, 'shape', '')}"
             raise ContractError(f"{INPUT_NAME} is {found}, must be uint8 {self.contract.image_shape}")
         start = time.perf_counter()
-        maps, features = self._session.run([MAPS_NAME, FEATURES_NAME], {INPUT_NAME: np.ascontiguousarray(image)[None]})
-        regions = by_region(self.decode(maps[0]), self.contract.plane_z_m)
-        return Sight(*regions, features[0], (time.perf_counter() - start) * 1e3, self.provider)
+        names = list(self.contract.outputs)
+        found = dict(zip(names, self._session.run(names, {INPUT_NAME: np.ascontiguousarray(image)[None]})))
+        return self.sight({name: value[0] for name, value in found.items()}, start)
 
-    def decode(self, maps: np.ndarray) -> Peaks:
-        """Objects in maps (MAPS, rows, columns) that a server of the same model returned."""
-        return decode(self._grid, maps, self.contract.decode)
+    def sight(self, outputs: dict[str, np.ndarray], start_s: float, provider: str = "") -> Sight:
+        """What the model's outputs for one image say, its own or a server's; `start_s` by time.perf_counter."""
+        regions = by_region(self.decode(outputs), self.contract.plane_z_m, self.contract.scratch)
+        grasp = self.contract.grasp
+        success = grasp.probability(float(outputs[GRASP_NAME][0])) if grasp else None
+        elapsed_ms = (time.perf_counter() - start_s) * 1e3
+        return Sight(*regions, outputs[FEATURES_NAME], elapsed_ms, provider or self.provider, success)
+
+    def decode(self, outputs: dict[str, np.ndarray]) -> Peaks:
+        """Objects in the model's outputs for one image."""
+        scratch = outputs[SCRATCH_NAME][0] if self.contract.has_heads else None
+        return decode(self._grid, outputs[MAPS_NAME], self.contract.decode, scratch)
 
 
-def by_region(peaks: Peaks, z_m: float) -> tuple[tuple[Detection, ...], ...]:
+def by_region(peaks: Peaks, z_m: float, scratch: HeadCalibration | None = None) -> tuple[tuple[Detection, ...], ...]:
     """Detections (in the tray, in the box, elsewhere)."""
     regions: tuple[list[Detection], ...] = ([], [], [])
-    for (x, y), yaw, presence, std in zip(peaks.xy_m, peaks.yaw_rad, peaks.presence, peaks.std_m):
-        seen = Detection(np.array([x, y, z_m]), float(yaw), float(presence), float(std))
+    for (x, y), yaw, presence, std, logit in zip(
+        peaks.xy_m, peaks.yaw_rad, peaks.presence, peaks.std_m, peaks.scratch_logit
+    ):
+        defect = None if scratch is None else scratch.probability(float(logit))
+        seen = Detection(np.array([x, y, z_m]), float(yaw), float(presence), float(std), defect)
         index = next((i for i, r in enumerate((cell.TRAY, cell.BOX)) if r.contains((x, y), -REGION_MARGIN_M)), 2)
         regions[index].append(seen)
     return tuple(tuple(region) for region in regions)
@@ -118,12 +134,8 @@ def _session(model: Path, contract: PerceptionContract, threads: int, providers:
         session = onnxruntime.InferenceSession(str(model), options, providers=list(providers))
     except Exception as error:  # onnxruntime raises a class per cause, all private
         raise ContractError(f"{model}: onnxruntime cannot load it: {error}") from error
-    rows, columns = contract.grid.shape
-    expected = {
-        INPUT_NAME: ("tensor(uint8)", list(contract.image_shape)),
-        MAPS_NAME: ("tensor(float)", [MAPS, rows, columns]),
-        FEATURES_NAME: ("tensor(float)", [contract.features]),
-    }
+    expected = {INPUT_NAME: ("tensor(uint8)", list(contract.image_shape))}
+    expected |= {name: ("tensor(float)", shape) for name, shape in contract.outputs.items()}
     found_io = {t.name: (t.type, t.shape[1:]) for t in (*session.get_inputs(), *session.get_outputs())}
     for name, wanted in expected.items():
         if found_io.get(name) != wanted:

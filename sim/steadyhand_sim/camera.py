@@ -4,21 +4,25 @@ Optical frame as in ROS (REP-103): z forward, x right, y down; pixels (u, v) fro
 """
 from __future__ import annotations
 
+import struct
+import tempfile
 from dataclasses import dataclass
 
 import numpy as np
 
 from steadyhand import cell, ur5
 from steadyhand.errors import ConfigError
-from steadyhand_sim import bullet, robots, scene
+from steadyhand_sim import bullet, robots, scene, textures
 from steadyhand_sim.agv import deck
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
-from steadyhand_sim.look import Look
+from steadyhand_sim.look import DISTRACTOR_SHAPES, Distractor, Look
 from steadyhand_sim.snapshot import Snapshot
 
 NEAR_M, FAR_M = 0.1, 3.0
 FOOTPRINT_MARGIN_M = 0.03
 VEHICLE_COLOUR = (0.25, 0.35, 0.55, 1.0)
+SCRATCH_HALF_HEIGHT_M = 2e-4
+TEXTURED = ("table", "tray_floor")
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,26 @@ def _seen_part(camera: CameraConfig, box: scene.FixedBox) -> tuple[np.ndarray, n
     return np.array([*(low + high) / 2, centre[2]]), np.array([*(high - low) / 2, half[2]])
 
 
+def _load_texture(client, pixels: np.ndarray) -> int:
+    """A texture of PyBullet, which reads files only: an uncompressed TGA."""
+    height, width = pixels.shape[:2]
+    header = struct.pack("<BBBHHBHHHHBB", 0, 0, 2, 0, 0, 0, 0, 0, width, height, 24, 0x20)
+    with tempfile.NamedTemporaryFile(suffix=".tga", prefix="steadyhand_texture_") as file:
+        file.write(header + pixels[..., ::-1].tobytes())
+        file.flush()
+        return client.loadTexture(file.name)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A frame before the sensor, and what is visible in it, pixels: for training labels only."""
+
+    image: np.ndarray  # (H, W, 3) uint8
+    cube_px: np.ndarray  # (N,) with its scratch
+    scratch_px: np.ndarray  # (N,)
+    finger_px: int  # of both fingers
+
+
 class Renderer:
     """Draws snapshots under one look. Frame noise depends on (look seed, snapshot.seq) only: same input, same bytes."""
 
@@ -137,6 +161,9 @@ class Renderer:
                 self._fixed.setdefault(box.role, []).append(self._body(*seen))
         self._cubes = [self._body((0, 0, -1.0), [cell.CUBE_SIZE_M / 2] * 3) for _ in range(cell.MAX_CUBES)]
         self._distractors: list[int] = []
+        self._scratches: list[int] = []
+        self._textures: dict[tuple[str, int], int] = {}  # loaded ones, by family and seed
+        self._shown: dict[str, tuple[str, int] | None] = {}  # by role
         self._vehicle: tuple[tuple[int, tuple[float, float, float]], ...] = ()  # drawn once one has been seen
         self._projection = self._p.computeProjectionMatrixFOV(
             self.camera.vertical_fov_deg, self.camera.width / self.camera.height, NEAR_M, FAR_M
@@ -165,20 +192,51 @@ class Renderer:
                 p.changeVisualShape(body, -1, rgbaColor=(*colours[role], 1))
         for body, colour in zip(self._cubes, look.cube_colours):
             p.changeVisualShape(body, -1, rgbaColor=(*colour, 1))
-        for body in self._distractors:
+        for body in (*self._distractors, *self._scratches):
             p.removeBody(body)
-        self._distractors = []
-        for x, y, hx, hy, hz, yaw, r, g, b in look.distractors:
-            body = self._body((x, y, hz), (hx, hy, hz))
-            p.resetBasePositionAndOrientation(body, (x, y, hz), scene.yaw_quaternion(np.array([yaw]))[0].tolist())
-            p.changeVisualShape(body, -1, rgbaColor=(r, g, b, 1))
-            self._distractors.append(body)
+        self._distractors = [self._distractor(thing) for thing in look.distractors]
+        self._scratches = []
+        for scratch in look.scratches:
+            half = (scratch.length_m / 2, scratch.width_m / 2, SCRATCH_HALF_HEIGHT_M)
+            self._scratches.append(self._body((0, 0, -1.0), half))
+            p.changeVisualShape(self._scratches[-1], -1, rgbaColor=(*scratch.colour, 1))
+        for role, wanted in zip(TEXTURED, (look.table_texture, look.tray_floor_texture)):
+            self._set_texture(role, wanted)
         pose = self.camera.pose_base_link_camera
         pose[:3, 3] += look.camera_shift_m
         pose[:3, :3] = pose[:3, :3] @ _turn(look.camera_turn_rad)
         self.pose_base_link_camera = pose  # true pose of this look; CameraConfig holds the nominal one
         eye, forward, up = pose[:3, 3], pose[:3, 2], -pose[:3, 1]
         self._view = p.computeViewMatrix(eye.tolist(), (eye + forward).tolist(), up.tolist())
+
+    def _distractor(self, thing: Distractor) -> int:
+        """The body of one distractor, standing on the table."""
+        p, (hx, hy, hz) = self._p, thing.half_extents_m
+        turn = scene.yaw_quaternion(np.array([thing.yaw_rad]))[0].tolist()
+        if thing.shape == "box":
+            shape, z = p.createVisualShape(p.GEOM_BOX, halfExtents=[hx, hy, hz]), hz
+        elif thing.shape == "cylinder":
+            shape, z = p.createVisualShape(p.GEOM_CYLINDER, radius=hx, length=2 * hz), hz
+        elif thing.shape == "sphere":
+            shape, z = p.createVisualShape(p.GEOM_SPHERE, radius=hx), hx
+        elif thing.shape == "capsule":
+            shape, z = p.createVisualShape(p.GEOM_CAPSULE, radius=hy, length=2 * hx), hy
+            turn = p.multiplyTransforms((0, 0, 0), turn, (0, 0, 0), (0, np.sqrt(0.5), 0, np.sqrt(0.5)))[1]
+        else:
+            raise ConfigError(f"distractor shape {thing.shape!r}: give one of {', '.join(DISTRACTOR_SHAPES)}")
+        body = p.createMultiBody(0, -1, shape, [*thing.xy_m, z], turn)
+        p.changeVisualShape(body, -1, rgbaColor=(*thing.colour, 1))
+        return body
+
+    def _set_texture(self, role: str, wanted: tuple[str, int] | None) -> None:
+        """Give a role's surface a pattern, or take it away."""
+        if wanted is not None and wanted not in self._textures:  # TinyRenderer shows a texture as it was when loaded
+            grey = np.rint(255 * textures.texture(*wanted)).astype(np.uint8)
+            self._textures[wanted] = _load_texture(self._p, np.repeat(grey[..., None], 3, axis=2))
+        if wanted != self._shown.get(role):
+            self._shown[role] = wanted
+            for body in self._fixed.get(role, ()):
+                self._p.changeVisualShape(body, -1, textureUniqueId=self._textures.get(wanted, -1))
 
     def _place(self, snapshot: Snapshot) -> None:
         p = self._p
@@ -192,6 +250,12 @@ class Renderer:
                 snapshot.position_m[i].tolist(), snapshot.quaternion_xyzw[i].tolist()
             )
             p.resetBasePositionAndOrientation(body, position, quaternion)
+        for body, scratch in zip(self._scratches, self.look.scratches):
+            if scratch.cube < n:
+                cube = snapshot.position_m[scratch.cube].tolist(), snapshot.quaternion_xyzw[scratch.cube].tolist()
+                on_top = (*scratch.xy_m, cell.CUBE_SIZE_M / 2 + SCRATCH_HALF_HEIGHT_M)
+                turn = scene.yaw_quaternion(np.array([scratch.turn_rad]))[0].tolist()
+                p.resetBasePositionAndOrientation(body, *p.multiplyTransforms(*cube, on_top, turn))
         if snapshot.vehicle_m_rad is not None:
             self._place_vehicle(*snapshot.vehicle_m_rad)
 
@@ -217,7 +281,7 @@ class Renderer:
             lightDirection=light.direction, lightColor=light.colour, lightDistance=light.distance_m,
             shadow=int(light.shadow), lightAmbientCoeff=light.ambient, lightDiffuseCoeff=light.diffuse,
             lightSpecularCoeff=light.specular, renderer=p.ER_TINY_RENDERER,
-            flags=0 if segmentation else p.ER_NO_SEGMENTATION_MASK,
+            flags=p.ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX if segmentation else p.ER_NO_SEGMENTATION_MASK,
         )
 
     def draw(self, snapshot: Snapshot) -> np.ndarray:
@@ -233,10 +297,17 @@ class Renderer:
         rgba = self._render(snapshot, segmentation=False)[2]
         return np.asarray(rgba, dtype=np.uint8).reshape(self.camera.height, self.camera.width, 4)[..., :3]
 
-    def draw_labelled(self, snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-        """Frame with noise, and visible pixels per cube (N,): for training labels only."""
+    def draw_labelled(self, snapshot: Snapshot) -> Labelled:
+        """Frame before the sensor, and what is visible in it."""
         _, _, rgba, _, mask = self._render(snapshot, segmentation=True)
         image = np.asarray(rgba, dtype=np.uint8).reshape(self.camera.height, self.camera.width, 4)[..., :3]
-        noisy = sensor_noise(image, self.look, np.random.default_rng([self._noise_seed, snapshot.seq]))
-        mask = np.asarray(mask)
-        return noisy, np.array([(mask == body).sum() for body in self._cubes[: len(snapshot.position_m)]])
+        bodies, pixels = np.unique(np.asarray(mask), return_counts=True)
+        seen = dict(zip(bodies.tolist(), pixels.tolist()))  # PyBullet: body + ((link + 1) << 24)
+        n = len(snapshot.position_m)
+        scratch_px = np.zeros(n, int)
+        for body, scratch in zip(self._scratches, self.look.scratches):
+            if scratch.cube < n:
+                scratch_px[scratch.cube] += seen.get(body, 0)
+        cube_px = np.array([seen.get(body, 0) for body in self._cubes[:n]], int) + scratch_px
+        fingers = sum(seen.get(self._robot + ((link + 1) << 24), 0) for link in self._fingers)
+        return Labelled(image, cube_px, scratch_px, fingers)

@@ -31,6 +31,36 @@ class Light:
     shadow: bool = True
 
 
+DISTRACTOR_SHAPES = ("box", "cylinder", "sphere", "capsule")
+
+
+@dataclass(frozen=True)
+class Distractor:
+    """A thing that is no cube, lying on the table or on the tray's floor.
+
+    Half extents by shape: box (x, y, z); cylinder, upright (radius, radius, z); sphere (radius, any, any); capsule,
+    lying (half of its straight length, radius, any).
+    """
+
+    xy_m: tuple[float, float]
+    half_extents_m: tuple[float, float, float]
+    yaw_rad: float
+    colour: tuple[float, float, float]
+    shape: str = "box"
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A straight scratch on the top face of cube number `cube`, in that cube's frame."""
+
+    cube: int
+    xy_m: tuple[float, float]  # its middle
+    length_m: float
+    width_m: float
+    turn_rad: float
+    colour: tuple[float, float, float]
+
+
 @dataclass(frozen=True)
 class Look:
     """One appearance of the cell. Colours are RGB in 0..1."""
@@ -47,7 +77,10 @@ class Look:
     exposure: float = 1.0
     full_well_electrons: float = 8000.0  # shot noise: variance proportional to the signal
     read_noise_dn: float = 1.5
-    distractors: tuple[tuple[float, ...], ...] = ()  # x, y, half_x, half_y, half_z, yaw, r, g, b
+    distractors: tuple[Distractor, ...] = ()
+    scratches: tuple[Scratch, ...] = ()
+    table_texture: tuple[str, int] | None = None  # family and seed, `textures.texture`
+    tray_floor_texture: tuple[str, int] | None = None
 
 
 def _owned(rng: np.random.Generator, split: str, pieces: int) -> float:
@@ -65,15 +98,16 @@ def _colour(rng: np.random.Generator, base: float, spread: float) -> tuple[float
     return tuple(float(v) for v in np.clip(base + rng.uniform(-spread, spread, 3), 0.02, 0.98))
 
 
-def _distractors(rng: np.random.Generator, n: int) -> tuple[tuple[float, ...], ...]:
+def _distractors(rng: np.random.Generator, n: int) -> tuple[Distractor, ...]:
     """Flat or low things on the table outside tray and box."""
     found = []
     while len(found) < n:
         x, y = rng.uniform(0.25, 0.95), rng.uniform(-0.55, 0.15)
         if not (0.32 < x < 0.72 and -0.32 < y < 0.14):
-            half_extents = (*rng.uniform(0.01, 0.04, 2), rng.uniform(0.003, 0.03))
-            found.append((x, y, *half_extents, rng.uniform(-3, 3), *rng.uniform(0.05, 0.9, 3)))
-    return tuple(tuple(float(v) for v in item) for item in found)
+            half = (*rng.uniform(0.01, 0.04, 2), rng.uniform(0.003, 0.03))
+            yaw, colour = rng.uniform(-3, 3), rng.uniform(0.05, 0.9, 3)
+            found.append(Distractor((float(x), float(y)), tuple(map(float, half)), float(yaw), tuple(colour.tolist())))
+    return tuple(found)
 
 
 def sample_look(seed: int, split: str) -> Look:

@@ -116,7 +116,7 @@ def test_other_images_are_refused(poses, image):
 
 def test_regions_are_told_apart():
     xy = np.array([cell.TRAY.centre_m, cell.BOX.centre_m, [0.9, -0.5]])
-    regions = by_region(Peaks(xy, np.zeros(3), np.ones(3), np.full(3, 0.001), np.ones(3)), 0.02)
+    regions = by_region(Peaks(xy, np.zeros(3), np.ones(3), np.full(3, 0.001), np.ones(3), np.full(3, np.nan)), 0.02)
     assert [[o.position_m[0] for o in region] for region in regions] == [[x] for x in xy[:, 0]]
 
 

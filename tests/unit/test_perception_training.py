@@ -1,19 +1,30 @@
 """What the training asks of the model (labels, targets, losses), what it refuses; it learns and is exported whole."""
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from policies.training.perception import store
 from policies.training.perception.dataset import (
-    ABSENT, IGNORED, PRESENT, labels_of, load_split, outline_pixels, shard_paths,
+    ABSENT, IGNORED, NOT_ASKED, PRESENT, labels_of, load_set, outline_pixels, shard_paths,
 )
-from policies.training.perception.metrics import match, summary
-from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, sample_scene
+from policies.training.perception.metrics import inspection, match, summary
+from policies.training.perception.scenes import STANDING_Z_M, TrainingScene, overlap, sample_scene, yaw_of
+from policies.training.perception.targets import TargetMaker
 from steadyhand import cell, kinematics
 from steadyhand.errors import ConfigError, ContractError
-from steadyhand_perception.maps import MAPS, Grid, Peaks, encode
+from steadyhand_perception.maps import MAPS, Grid, Peaks
 from tests.unit.test_perception_maps import looking_down
 
 CAMERA = looking_down()
 SHARES = {"present_share": 0.35, "absent_share": 0.12}
+ROWS = {"cubes": (8, 3), "label": (8,), "scratch": (8,), "grasp": (), "sensor": (3,)}  # of labels
+
+
+def seen(cube_px, scratch_px=None, finger_px: int = 0):
+    """What the simulator says is visible."""
+    cube_px = np.asarray(cube_px, float)
+    return SimpleNamespace(cube_px=cube_px, scratch_px=scratch_px or [0] * len(cube_px), finger_px=finger_px)
 
 
 def scene_of(heights_m, held: int = -1, tilt_rad: float = 0.0) -> TrainingScene:
@@ -39,16 +50,32 @@ def scene_of(heights_m, held: int = -1, tilt_rad: float = 0.0) -> TrainingScene:
 )
 def test_labels(height_m, held, tilt_rad, visible, asked):
     scene = scene_of([height_m], held, tilt_rad)
-    labels = labels_of(scene, visible * outline_pixels(CAMERA, scene), CAMERA, SHARES)
+    labels = labels_of(scene, seen(visible * outline_pixels(CAMERA, scene)), set(), CAMERA, SHARES)
     assert labels.label[0] == asked
     assert (labels.label[1:] == ABSENT).all()
 
 
 def test_a_cube_on_top_is_asked_where_it_appears():
     scene = scene_of([3 * STANDING_Z_M])
-    labels = labels_of(scene, outline_pixels(CAMERA, scene), CAMERA, SHARES)
+    labels = labels_of(scene, seen(outline_pixels(CAMERA, scene)), set(), CAMERA, SHARES)
     apparent = CAMERA.project(np.array([*labels.cubes[0, :2], STANDING_Z_M]))
     np.testing.assert_allclose(apparent, CAMERA.project(scene.position_m[0]), atol=1e-3)
+
+
+def test_a_scratch_is_asked_for_where_it_shows():
+    scene = scene_of([STANDING_Z_M] * 3)
+    labels = labels_of(scene, seen(outline_pixels(CAMERA, scene), [9, 2, 0]), {0, 1}, CAMERA, SHARES)
+    assert labels.scratch[:4].tolist() == [1, NOT_ASKED, 0, NOT_ASKED]
+
+
+@pytest.mark.parametrize(
+    "held, finger_px, share, asked",
+    [(0, 60, 0.5, 1), (-1, 60, 0.5, 0), (0, 3, 0.5, NOT_ASKED), (-1, 3, 0.5, NOT_ASKED), (0, 60, 0.05, NOT_ASKED)],
+)
+def test_the_grasp_is_asked_for_where_fingers_and_cube_show(held, finger_px, share, asked):
+    scene = scene_of([0.15], held)
+    shown = seen(share * outline_pixels(CAMERA, scene), finger_px=finger_px)
+    assert labels_of(scene, shown, set(), CAMERA, SHARES).grasp == asked
 
 
 def test_outline_of_a_cube_seen_from_straight_above():
@@ -65,7 +92,7 @@ def test_scenes_are_reproducible_and_hold_the_wanted_number():
         first, second = (sample_scene(np.random.default_rng([3, n]), n_tray=n) for _ in range(2))
         np.testing.assert_array_equal(first.position_m, second.position_m)
         np.testing.assert_array_equal(first.q_rad, second.q_rad)
-        assert n - 1 <= len(first.position_m) <= cell.MAX_CUBES
+        assert n - 1 <= len(first.position_m) <= cell.MAX_CUBES  # one may be left at an arm that cannot reach it
 
 
 def test_a_carried_cube_is_in_the_gripper():
@@ -77,25 +104,97 @@ def test_a_carried_cube_is_in_the_gripper():
         assert np.linalg.norm(tool - scene.position_m[0]) < 0.012
 
 
-def write_shards(config: dict, split: str, *sizes: int) -> None:
-    for path, n in zip(shard_paths(config, split), sizes):
-        np.savez(path, images=np.full((n, 16, 16, 3), 90, np.uint8), label=np.zeros((n, cell.MAX_CUBES)))
+def cubes_of(scene: TrainingScene) -> np.ndarray:
+    """Standing cubes in the tray, (N, 3) x, y, yaw."""
+    standing = np.abs(scene.position_m[:, 2] - STANDING_Z_M) < 1e-6
+    inside = np.array([cell.TRAY.contains(p) for p in scene.position_m[:, :2]], bool)
+    return np.column_stack([scene.position_m[:, :2], yaw_of(scene.quaternion_xyzw)])[standing & inside]
 
 
-def test_only_the_images_that_the_configuration_asks_for_are_loaded(tmp_path):
-    config = {"seed": 1, "out": str(tmp_path), "images": {"train": 5, "shard": 3}}
-    with pytest.raises(ConfigError, match="train_1_000.npz: not there"):
-        load_split(config, "train")
-    write_shards(config, "train", 3, 2)
-    write_shards(config | {"seed": 2}, "train", 3, 2)
-    assert len(load_split(config, "train")["images"]) == 5
-    with pytest.raises(ConfigError, match="images.train=4: .* holds 5"):
-        load_split(config | {"images": {"train": 4, "shard": 3}}, "train")
+def gap(a: np.ndarray, b: np.ndarray) -> float:
+    """How far a cube can be moved towards another before they intersect, m."""
+    towards = (b[:2] - a[:2]) / np.linalg.norm(b[:2] - a[:2])
+    steps = np.linspace(0, 0.05, 101)
+    return next((s for s in steps if overlap(np.array([*(a[:2] + s * towards), a[2]]), b)), 0.05)
+
+
+def test_cubes_touch_and_never_intersect():
+    touching = 0
+    for k in range(12):
+        cubes = cubes_of(sample_scene(np.random.default_rng([9, k]), 8, "touching", "home"))
+        assert len(cubes) == 8
+        pairs = [(a, b) for i, a in enumerate(cubes) for b in cubes[:i]]
+        assert not any(overlap(a, b) for a, b in pairs)
+        touching += sum(gap(a, b) < 0.004 for a, b in pairs if np.hypot(*(a - b)[:2]) < 0.06)
+    assert touching > 24
+
+
+@pytest.mark.parametrize(
+    "a, b, expected",
+    [
+        ([0, 0, 0], [0.0399, 0, 0], True),
+        ([0, 0, 0], [0.0401, 0, 0], False),
+        ([0, 0, 0], [0.0480, 0, np.pi / 4], True),  # a corner reaches 28.3 mm
+        ([0, 0, 0], [0.0484, 0, np.pi / 4], False),
+        ([0, 0, 0], [0.0395, 0.0395, 0], True),
+        ([0, 0, np.pi / 4], [0.05, 0.05, np.pi / 4], False),
+    ],
+)
+def test_overlap_of_standing_cubes(a, b, expected):
+    assert overlap(np.array(a, float), np.array(b, float)) is expected
+
+
+def test_nothing_floats():
+    for k in range(300):
+        scene = sample_scene(np.random.default_rng([7, k]), mode="home")
+        for position in scene.position_m[scene.position_m[:, 2] > STANDING_Z_M + 1e-6]:
+            below = np.hypot(*(scene.position_m[:, :2] - position[:2]).T) < 0.02
+            assert (below & (scene.position_m[:, 2] < position[2])).any()
+
+
+def write_shards(config: dict, name: str, *sizes: int) -> None:
+    for path, n in zip(shard_paths(config, name), sizes):
+        images = [np.full((16, 16, 3), 90 + k, np.uint8) for k in range(n)]
+        store.write_shard(path, images, {key: np.zeros((n, *shape)) for key, shape in ROWS.items()})
+
+
+def settings(tmp_path, images: int, shard: int = 3) -> dict:
+    return {"out": str(tmp_path), "shard_images": shard, "labels": {}, "sets": {"train": {"images": images}}}
+
+
+def test_images_come_back_by_number_and_a_missing_shard_is_named(tmp_path):
+    config = settings(tmp_path, 6)
+    write_shards(config, "train", 3)
+    with pytest.raises(ConfigError, match="train_.*_001: not there"):
+        load_set(config, "train")
+    assert len(load_set(config, "train", 2)) == 3
+    write_shards(config, "train", 3, 3)
+    images = load_set(config, "train")
+    assert len(images) == 6 and images.images([4, 0])[:, 0, 0, 0].tolist() == [91, 90]
+    with pytest.raises(ConfigError, match="image set 'dev'"):
+        load_set(config, "dev")
+
+
+def test_images_of_another_recipe_are_not_found(tmp_path):
+    config = settings(tmp_path, 3)
+    write_shards(config, "train", 3)
+    for other in (config | {"labels": {"present_share": 0.5}}, config | {"shard_images": 2}):
+        with pytest.raises(ConfigError, match="not there"):
+            load_set(other, "train")
+
+
+def test_a_truncated_shard_is_refused(tmp_path):
+    config = settings(tmp_path, 3)
+    write_shards(config, "train", 3)
+    path = shard_paths(config, "train")[0].with_suffix(".bin")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ConfigError, match="its index says"):
+        load_set(config, "train")
 
 
 def peaks_at(*xy) -> Peaks:
     n = len(xy)
-    return Peaks(np.array(xy).reshape(-1, 2), np.zeros(n), np.ones(n), np.full(n, 1e-3), np.ones(n))
+    return Peaks(np.array(xy).reshape(-1, 2), np.zeros(n), np.ones(n), np.full(n, 1e-3), np.ones(n), np.full(n, 2.0))
 
 
 def test_matching_counts_misses_false_reports_and_leaves_ignored_ones_out():
@@ -115,22 +214,60 @@ def test_two_detections_of_one_cube_are_one_false_report():
     assert (result.misses, result.false) == (0, 1)
 
 
+def test_a_missed_item_is_decided_wrongly():
+    cubes = np.array([[0.45, -0.2, 0.0], [0.55, -0.1, 0.0], [0.60, 0.0, 0.0]])
+    result = match(peaks_at([0.45, -0.2], [0.55, -0.1]), cubes, np.full(3, PRESENT), np.array([1, 0, 1]))
+    found = inspection([result])  # all detections say "scratched"
+    assert (found["items"], found["false_accept"], found["false_reject"], found["not_seen"]) == (3, 1, 1, 1)
+    assert found["wrong_rate"] == pytest.approx(2 / 3, abs=1e-5)
+
+
+def test_targets_of_a_batch():
+    grid = Grid(CAMERA, 4, STANDING_Z_M)
+    labels = {
+        "cubes": np.array([[[0.5, -0.1, 0.0], [0.6, 0.0, 0.0], [0.45, 0.0, 0.0]]]),
+        "label": np.array([[PRESENT, IGNORED, PRESENT]]),
+        "scratch": np.array([[1, NOT_ASKED, 0]]), "grasp": np.array([1]),
+    }
+    made = TargetMaker(grid).batch(labels, np.array([0, 0]), np.array([False, True]))
+    first, second, third = (tuple(np.rint(grid.cells(c[:2])[0]).astype(int)) for c in labels["cubes"][0])
+    assert made.maps[0, 0][first] == 1.0 and made.keep[0][second] == 0.0 and made.keep[0][first] == 1.0
+    assert (made.scratch[0][first], made.scratch[0][third]) == (1.0, 0.0)
+    assert made.scratch_weight[0][first] > 0.5 and made.scratch_weight[0][third] > 0.5
+    assert (made.grasp[0], made.grasp_weight[0]) == (1.0, 1.0)
+    assert not made.maps[1].any() and not made.scratch_weight[1].any() and made.grasp_weight[1] == 0.0
+
+
+def outputs_like(torch, asked, logit: float = 6.0):
+    """Outputs that say what is asked."""
+    from policies.training.perception.network import Outputs
+
+    maps = torch.from_numpy(asked.maps.copy())
+    maps[:, 0] = torch.logit(maps[:, 0].clamp(1e-4, 1 - 1e-4))
+    maps[:, 5] = -2.0
+    scratch = torch.from_numpy(logit * (2 * asked.scratch[:, None] - 1))
+    return Outputs(maps, scratch, torch.from_numpy(logit * (2 * asked.grasp[:, None] - 1)), torch.zeros(len(maps), 4))
+
+
+def asked_of(cubes, label, scratch, grasp: int = 1):
+    labels = {"cubes": [np.array(cubes)], "label": [np.array(label)], "scratch": [np.array(scratch)], "grasp": [grasp]}
+    return TargetMaker(Grid(CAMERA, 4, STANDING_Z_M)).batch(labels, np.array([0]), np.array([False]))
+
+
 @pytest.mark.train
 def test_losses_are_least_at_the_targets():
     torch = pytest.importorskip("torch")
     from policies.training.perception.losses import total_loss
 
-    grid = Grid(CAMERA, 4, STANDING_Z_M)
-    target, weight = (torch.from_numpy(a)[None] for a in encode(grid, np.array([[0.5, -0.1, 0.3]])))
-    perfect = target.clone()
-    perfect[:, 0] = torch.logit(target[:, 0].clamp(1e-4, 1 - 1e-4))
-    perfect[:, 5] = -2.0
-    keep = torch.ones_like(weight)
-    best, _ = total_loss(perfect, target, weight, keep)
+    asked = asked_of([[0.5, -0.1, 0.3]], [PRESENT], [1])
+    perfect = outputs_like(torch, asked)
+    best, _ = total_loss(perfect, asked)
     for channel in range(MAPS - 1):
-        worse = perfect.clone()
+        worse = perfect.maps.clone()
         worse[:, channel] += 0.7
-        assert total_loss(worse, target, weight, keep)[0] > best
+        assert total_loss(perfect._replace(maps=worse), asked)[0] > best
+    for head in ("scratch", "grasp"):
+        assert total_loss(perfect._replace(**{head: -getattr(perfect, head)}), asked)[0] > best + 0.5
 
 
 @pytest.mark.train
@@ -155,7 +292,7 @@ def test_augmented_images_differ_and_show_the_object_at_its_place():
     torch.manual_seed(0)
     image = torch.full((64, 40, 40, 3), 90, dtype=torch.uint8)
     image[:, 20:27, 8:15] = torch.tensor([220, 40, 40], dtype=torch.uint8)
-    changed = augment(image).numpy()
+    changed = augment(image, torch.tensor([[1.0, 8000.0, 1.5]]).expand(64, 3)).numpy()
     assert changed.shape == (64, 3, 40, 40) and changed.min() >= 0.0 and changed.max() <= 255.0
     assert changed.mean(axis=(1, 2, 3)).std() > 5.0
     redness = changed[:, 0] - changed[:, 1:].mean(axis=1)
@@ -170,96 +307,159 @@ def test_augmented_images_differ_and_show_the_object_at_its_place():
 def test_nothing_is_asked_where_a_cube_is_ignored():
     torch = pytest.importorskip("torch")
     from policies.training.perception.losses import total_loss
-    from policies.training.perception.train import targets
 
-    grid = Grid(CAMERA, 4, STANDING_Z_M)
-    cubes = np.array([[0.5, -0.1, 0.0], [0.6, 0.0, 0.0]])
-    target, weight, keep = (torch.from_numpy(a)[None] for a in targets(grid, cubes, np.array([PRESENT, IGNORED])))
-    maps = torch.full_like(target, -3.0)
-    row, column = np.rint(grid.cells(cubes[1:, :2])[0]).astype(int)
-    changed = maps.clone()
+    cubes = [[0.5, -0.1, 0.0], [0.6, 0.0, 0.0]]
+    asked = asked_of(cubes, [PRESENT, IGNORED], [NOT_ASKED, NOT_ASKED], NOT_ASKED)
+    outputs = outputs_like(torch, asked)
+    row, column = np.rint(Grid(CAMERA, 4, STANDING_Z_M).cells(np.array(cubes[1][:2]))[0]).astype(int)
+    changed = outputs.maps.clone()
     changed[:, :, row, column] = 5.0
-    assert total_loss(changed, target, weight, keep)[0] == total_loss(maps, target, weight, keep)[0]
+    other = outputs._replace(maps=changed, scratch=-outputs.scratch, grasp=-outputs.grasp)
+    assert total_loss(other, asked)[0] == total_loss(outputs, asked)[0]
 
 
 @pytest.mark.train
-def test_network_learns_two_images_and_is_exported_whole(tmp_path):
+@pytest.mark.parametrize("kind", ["resnet34", "plain", "raw_pixels"])
+def test_every_kind_of_network_has_the_outputs(kind):
     torch = pytest.importorskip("torch")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    from policies.training.perception.export import check_served, write_onnx
-    from policies.training.perception.losses import total_loss
-    from policies.training.perception.network import FEATURES, TrayPosesNetwork
-    from policies.training.perception.train import targets
+    from policies.training.perception.network import TrayPosesNetwork
+
+    network = TrayPosesNetwork(kind).eval()
+    with torch.no_grad():
+        found = network(torch.zeros(2, 160, 160, 3, dtype=torch.uint8))
+    assert [tuple(part.shape) for part in found] == [
+        (2, MAPS, 40, 40), (2, 1, 40, 40), (2, 1), (2, network.feature_count)
+    ]
+    with pytest.raises(ConfigError, match="network.kind='unknown'"):
+        TrayPosesNetwork("unknown")
+
+
+def picture_set(tmp_path, n: int = 4) -> dict:
+    """A configuration whose sets `train` and `validation` hold pictures of one red square each."""
+    rng, images, cubes = np.random.default_rng(0), [], np.zeros((n, 8, 3), np.float32)
+    for k in range(n):
+        cubes[k, 0, :2] = xy = rng.uniform([0.45, -0.15], [0.58, 0.0])
+        u, v = np.rint(CAMERA.project(np.array([*xy, STANDING_Z_M]))).astype(int)
+        image = np.full((160, 160, 3), 170, np.uint8)
+        image[v - 7 : v + 8, u - 7 : u + 8] = [200, 40, 40]
+        images.append(image)
+    labels = {
+        "cubes": cubes, "label": np.tile(np.int8([PRESENT] + [ABSENT] * 7), (n, 1)),
+        "scratch": np.tile(np.int8([1] + [NOT_ASKED] * 7), (n, 1)), "grasp": np.zeros(n, np.int8),
+        "sensor": np.tile(np.float32([1.0, 8000.0, 1.5]), (n, 1)),
+    }
+    labels["scratch"][::2, 0] = 0
+    labels["grasp"][::2] = 1
+    config = {
+        "seed": 1, "out": str(tmp_path), "shard_images": n, "labels": {},
+        "sets": {"train": {"images": n}, "validation": {"images": n}}, "network": {"kind": "resnet34", "width": 0.25},
+        "training": {
+            "set": "train", "images": n, "epochs": 3, "batch": 2, "learning_rate": 3e-3, "weight_decay": 0.0,
+            "warm_up_share": 0.1, "ema": 0.5, "photometric": True, "validate_steps": 100, "validate_images": n,
+        },
+    }
+    for name in config["sets"]:
+        store.write_shard(shard_paths(config, name)[0], images, labels)
+    return config
+
+
+@pytest.mark.train
+def test_an_interrupted_run_gives_the_same_weights(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("pybullet")
+    from policies.training.perception.train import start
+
+    config = picture_set(tmp_path)
+    whole, _ = start(config, tmp_path / "whole.pt")
+    for _ in range(3):
+        whole.one_step()
+    part, _ = start(config, tmp_path / "part.pt")
+    part.one_step()
+    part.save()
+    part, _ = start(config, tmp_path / "part.pt")
+    assert part.step == 1
+    for _ in range(2):
+        part.one_step()
+    for one, other in zip(whole.mean.state_dict().values(), part.mean.state_dict().values()):
+        assert torch.equal(one, other)
+    with pytest.raises(ConfigError, match="made with seed=1, configured is 2; remove it"):
+        start(config | {"seed": 2}, tmp_path / "part.pt")
+    with pytest.raises(ConfigError, match="training.images=9"):
+        start(config | {"training": config["training"] | {"images": 9}}, tmp_path / "none.pt")
+    with torch.no_grad():
+        part.network.head.out.bias.fill_(float("nan"))
+    with pytest.raises(ConfigError, match="learning_rate=0.003 gives losses .*nan"):
+        part.one_step()
+
+
+@pytest.mark.train
+def test_a_student_is_drawn_to_the_teacher_s_features(tmp_path):
+    torch = pytest.importorskip("torch")
+    from policies.training.perception.network import TrayPosesNetwork
+    from policies.training.perception.teacher import Distillation, write_features
+
+    images = load_set(picture_set(tmp_path), "train")
+    teacher = TrayPosesNetwork(width=0.5)
+    path = tmp_path / "teacher_features.npy"
+    with pytest.raises(ConfigError, match="train the teacher first"):
+        Distillation(path, 8)
+    assert write_features(teacher, images, 4, path, stop=False) and np.load(path).shape == (4, 256)
+    distillation, student = Distillation(path, 8), torch.zeros(2, 8, requires_grad=True)
+    nothing = distillation.loss(student, np.array([0, 1]), torch.tensor([False, False]))
+    assert float(nothing.detach()) == 0.0
+    distillation.loss(student, np.array([0, 1]), torch.tensor([True, False])).backward()
+    assert student.grad[0].abs().sum() > 0 and student.grad[1].abs().sum() == 0
+
+
+@pytest.mark.train
+def test_network_learns_and_is_exported_whole(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("pybullet")
+    from policies.training.perception.export import check_served, export, export_variants
+    from policies.training.perception.network import Outputs
+    from policies.training.perception.train import run, start
+    from steadyhand_perception.explain import Explainer
+    from steadyhand_perception.tray_poses import TrayPoses
+
+    config = picture_set(tmp_path)
+    config["training"] |= {"epochs": 30, "photometric": False}
+    training, check = start(config, tmp_path / "tray_poses.pt")
+    assert run(training, check)
+    assert training.curve[-1]["step"] == 60
+    contract = export(config, tmp_path / "tray_poses.pt", tmp_path / "model")
+    poses, image = TrayPoses(tmp_path / "model"), check.sensed(0)
+    assert poses.contract.to_json() == contract.to_json() and contract.has_heads
+    sight = poses.infer(image)
+    truth = check.labels["cubes"][0, 0]
+    nearest = min(sight.objects, key=lambda o: np.hypot(*(o.position_m[:2] - truth[:2])))
+    assert np.hypot(*(nearest.position_m[:2] - truth[:2])) < 0.02
+    assert 0 <= nearest.defect <= 1 and 0 <= sight.grasp_success <= 1
+    heat = Explainer(tmp_path / "model").heat(image, truth[:2])
+    assert heat.shape == (160, 160) and heat.max() == pytest.approx(1.0)
+    with pytest.raises(ConfigError, match="kind 'depth'"):
+        Explainer(tmp_path / "model").heat(image, truth[:2], "depth")
+    with pytest.raises(ContractError, match="differs from the network by nan"):
+        rows = Outputs(*(np.full((1, *shape), np.nan) for shape in contract.outputs.values()))
+        check_served(tmp_path / "model" / "1" / "model.onnx", image[None], rows)
+
+
+@pytest.mark.train
+def test_the_written_out_gradient_is_torch_s_own():
+    torch = pytest.importorskip("torch")
+    from policies.training.perception.explain import GradCam
+    from policies.training.perception.network import CONTEXT, PYRAMID, TrayPosesNetwork
 
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    rng, grid = np.random.default_rng(0), Grid(CAMERA, 4, STANDING_Z_M)
-    images, made = np.full((2, 160, 160, 3), 170, np.uint8), []
-    for image, xy in zip(images, ([0.45, -0.15], [0.58, 0.0])):
-        u, v = np.rint(CAMERA.project(np.array([*xy, STANDING_Z_M]))).astype(int)
-        image[v - 7 : v + 8, u - 7 : u + 8] = [200, 40, 40]
-        image[:] = np.clip(image + rng.normal(0, 2, image.shape), 0, 255)
-        made.append(targets(grid, np.array([[*xy, 0.0]]), np.array([PRESENT])))
-    target, weight, keep = (torch.from_numpy(np.stack([m[i] for m in made])) for i in range(3))
     network = TrayPosesNetwork()
-    optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
-    losses = []
-    for _ in range(25):
-        maps, _ = network(torch.from_numpy(images))
-        loss, _ = total_loss(maps, target, weight, keep)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.3 * losses[0]
-    write_onnx(network, tmp_path / "model.onnx", (160, 160, 3))
-    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
-    maps, features = session.run(None, {"image": images})
+    for module in network.head.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            for name, low, high in (("weight", 0.5, 1.5), ("bias", -0.2, 0.2), ("running_var", 0.5, 2.0)):
+                torch.nn.init.uniform_(getattr(module, name), low, high)
+    for layer in (network.head.context_to_cells, network.head.out):
+        torch.nn.init.normal_(layer.weight, std=0.1)
+    cam = GradCam(network)
+    top = torch.randn(2, PYRAMID, 10, 10, requires_grad=True)
+    context, score = torch.rand(2, CONTEXT), torch.randn(2, MAPS + 1, 10, 10)
+    (network.head(top, context) * score).sum().backward()
     with torch.no_grad():
-        wanted = network.eval()(torch.from_numpy(images))
-    np.testing.assert_allclose(maps, wanted[0].numpy(), atol=2e-3)
-    assert features.shape == (2, FEATURES)
-    assert check_served(tmp_path / "model.onnx", images, wanted[0].numpy()) < 2e-3
-    with pytest.raises(ContractError, match="differs from the network by nan"):
-        check_served(tmp_path / "model.onnx", images, np.full_like(maps, np.nan))
-
-
-def configuration(tmp_path, **training) -> dict:
-    settings = {"epochs": 1, "batch": 2, "learning_rate": 1e-3, "weight_decay": 0.0, "warm_up_share": 0.1, "ema": 0.9}
-    return {"seed": 1, "out": str(tmp_path), "images": {}, "labels": {}, "training": settings | training}
-
-
-def blank_maps(n: int) -> tuple[np.ndarray, ...]:
-    grid = Grid(CAMERA, 4, STANDING_Z_M)
-    return np.zeros((n, MAPS, *grid.shape)), np.zeros((n, *grid.shape)), np.ones((n, *grid.shape))
-
-
-@pytest.mark.train
-def test_a_run_goes_on_from_its_own_checkpoint_only(tmp_path):
-    pytest.importorskip("torch")
-    from policies.training.perception.train import Training
-
-    config, path = configuration(tmp_path), tmp_path / "checkpoint.pt"
-    Training(config, path).save(0)
-    assert Training(config, path).first == 1
-    with pytest.raises(ConfigError, match="made with seed=1, configured is 2; remove it"):
-        Training(config | {"seed": 2}, path)
-    with pytest.raises(ConfigError, match="made with training="):
-        Training(configuration(tmp_path, learning_rate=2e-3), path)
-
-
-@pytest.mark.train
-def test_training_that_diverges_or_has_no_batch_is_refused(tmp_path):
-    torch = pytest.importorskip("torch")
-    from policies.training.perception.train import Training
-
-    torch.set_num_threads(1)
-    training = Training(configuration(tmp_path), tmp_path / "checkpoint.pt")
-    images = np.zeros((2, 160, 160, 3), np.uint8)
-    with pytest.raises(ConfigError, match="batch=2: there are 1 images"):
-        training.epoch(0, images[:1], blank_maps(1))
-    training.epoch(0, images, blank_maps(2))
-    with torch.no_grad():
-        training.network.out.bias.fill_(float("nan"))
-    with pytest.raises(ConfigError, match="learning_rate=0.001 gives losses .*nan"):
-        training.epoch(0, images, blank_maps(2))
+        torch.testing.assert_close(cam.gradient(top, context, score), top.grad, atol=1e-5, rtol=1e-4)

@@ -45,8 +45,7 @@ def test_another_renderer_draws_the_same(renderer):
 def test_every_cube_of_the_tray_is_in_view_and_where_project_says(renderer):
     snapshot = _snapshot(n=8, seed=3)
     renderer.set_look(looks.Look())
-    _, visible = renderer.draw_labelled(snapshot)
-    assert (visible > 200).all()
+    assert (renderer.draw_labelled(snapshot).cube_px > 200).all()
     # A cube drawn alone, against the same scene without it: the changed pixels surround the projected centre.
     empty = renderer.draw_clean(Snapshot(0, 0.0, cell.HOME_Q_RAD, 0.08, np.zeros((0, 3)), np.zeros((0, 4))))
     for position, quaternion in zip(snapshot.position_m, snapshot.quaternion_xyzw):
@@ -116,3 +115,27 @@ def test_unknown_split_and_bad_size_are_refused():
     for change in ({"eye_m": (0.5, 0.0, float("nan"))}, {"eye_m": (0.5, 0.0, 1.0), "look_at_m": (0.5, 0.0, 0.0)}):
         with pytest.raises(ConfigError, match="eye_m"):
             CameraConfig(**change)
+
+
+def test_scratches_patterns_and_distractors_are_drawn_and_taken_away(renderer):
+    snapshot = _snapshot(n=4, seed=3)
+    renderer.set_look(looks.Look())
+    plain = renderer.draw_labelled(snapshot)
+    scratch = looks.Scratch(2, (0.0, 0.0), 0.03, 0.004, 0.5, (1.0, 1.0, 1.0))
+    things = tuple(
+        looks.Distractor((0.40 + 0.07 * k, 0.0), (0.012, 0.008, 0.006), 0.3, (0.1, 0.9, 0.1), shape)
+        for k, shape in enumerate(looks.DISTRACTOR_SHAPES)
+    )
+    renderer.set_look(looks.Look(distractors=things, scratches=(scratch,), tray_floor_texture=("checks", 1)))
+    marked = renderer.draw_labelled(snapshot)
+    green = (marked.image[..., 1] > marked.image[..., [0, 2]].max(axis=2) + 50).sum()
+    assert green > 80
+    assert marked.scratch_px[2] >= 5 and marked.scratch_px.sum() == marked.scratch_px[2]
+    np.testing.assert_array_equal(marked.cube_px, plain.cube_px)
+    renderer.set_look(looks.Look(tray_floor_texture=("checks", 2)))
+    assert (renderer.draw_labelled(snapshot).image != marked.image).any(axis=2).mean() > 0.1
+    renderer.set_look(looks.Look())
+    np.testing.assert_array_equal(renderer.draw_labelled(snapshot).image, plain.image)
+    with pytest.raises(ConfigError, match="distractor shape 'cone'"):
+        renderer.set_look(looks.Look(distractors=(looks.Distractor((0.5, 0.0), (0.01,) * 3, 0.0, (0, 0, 0), "cone"),)))
+    renderer.set_look(looks.Look())

@@ -1,4 +1,4 @@
-"""Changes of a training image that leave its labels true: exposure, colour balance, contrast, blur, sensor noise.
+"""Training images: the sensor's noise drawn afresh, and changes of exposure, colour balance and blur.
 
 No shifts: a shifted image is another camera. The camera's own jitter is in the renders, with true labels, so that the
 model learns to measure against the tray rather than against the pixels.
@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import torch
 
-BLURRED_SHARE, NOISY_SHARE = 0.3, 0.5
+BLURRED_SHARE = 0.3
 BLANK_SHARE = 0.02  # images replaced by a picture of nothing
-NOISE_DN = 4.0  # greatest extra noise; the renders have their sensor's own
+SENSOR_SPREAD = 0.3  # of the noise's strength, about the look's own
 
 
-def augment(images: torch.Tensor) -> torch.Tensor:
-    """uint8 (N, H, W, 3) -> float (N, 3, H, W), 0..255, each image changed in its own way."""
+def augment(images: torch.Tensor, sensor: torch.Tensor, photometric: bool = True) -> torch.Tensor:
+    """uint8 (N, H, W, 3) before the sensor and `sensor` (N, 3) exposure, full well, read noise -> (N, 3, H, W), 0..255.
+
+    `photometric`: each image also in a light and colour balance of its own, some out of focus.
+    """
     n = len(images)
-    gain = 1 + 0.2 * _signed(n, 1) + 0.08 * _signed(n, 3)
-    x = torch.addcmul(12 * _signed(n, 1), images.float(), gain)
-    for k in torch.nonzero(torch.rand(n) < BLURRED_SHARE).flatten().tolist():
-        x[k] = torch.lerp(x[k], _blurred(x[k]), float(torch.rand(())))
-    for k in torch.nonzero(torch.rand(n) < NOISY_SHARE).flatten().tolist():
-        x[k].add_(torch.randn_like(x[k]), alpha=NOISE_DN * float(torch.rand(())))
-    return x.clamp_(0, 255).permute(0, 3, 1, 2)
+    exposure, full_well, read_noise = (column.reshape(n, 1, 1, 1) for column in sensor.float().T)
+    if photometric:
+        gain = exposure * (1 + 0.15 * _signed(n, 1) + 0.08 * _signed(n, 3))
+        x = torch.addcmul(10 * _signed(n, 1), images.float(), gain).clamp_(min=0)
+        for k in torch.nonzero(torch.rand(n) < BLURRED_SHARE).flatten().tolist():
+            x[k] = torch.lerp(x[k], _blurred(x[k]), float(torch.rand(())))
+    else:
+        x = images.float() * exposure
+    strength = 1 + SENSOR_SPREAD * _signed(n, 1)
+    sigma = torch.sqrt(x * (255.0 / full_well) + read_noise**2) * strength
+    return x.addcmul_(sigma, torch.randn_like(x)).clamp_(0, 255).permute(0, 3, 1, 2)
 
 
 def blank(image: torch.Tensor) -> torch.Tensor:

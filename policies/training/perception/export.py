@@ -1,11 +1,13 @@
 """Export the trained model to the model repository: `python -m policies.training.perception.export`.
 
-Writes `1/model.onnx` (opset 17, normalisation inside), `1/contract.json` (with the presence and deviation calibrated on
-the validation images) and `config.pbtxt`. Refuses when onnxruntime's outputs differ from the network's.
+Writes `1/model.onnx` (opset 17, normalisation inside), `1/contract.json` (with presence, deviation, scratch and grasp
+calibrated on the validation images), `1/explain.onnx` (Grad-CAM, see `explain`) and `config.pbtxt`. Refuses when
+onnxruntime's outputs differ from the network's. With `--variants`, the same model in half precision and with 8-bit
+weights beside it in the output folder, each with a contract of its own, for the benchmark to compare.
 """
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -15,19 +17,24 @@ import onnxruntime
 import torch
 from scipy.optimize import minimize
 
-from policies.training.perception.dataset import HERE, load_config, load_split
-from policies.training.perception.metrics import Matched, match, summary
-from policies.training.perception.network import FEATURES, TrayPosesNetwork
+from policies.training.perception.dataset import HERE, NOT_ASKED, arguments_of, load_config, load_set
+from policies.training.perception.explain import write_explain
+from policies.training.perception.metrics import Matched, inspection, match, summary
+from policies.training.perception.network import Outputs, TrayPosesNetwork
+from policies.training.perception.store import ImageSet
 from policies.training.perception.train import load_checkpoint, make_grid, predict
 from steadyhand import cell
 from steadyhand.errors import ConfigError, ContractError
-from steadyhand_perception.contract import FEATURES_NAME, INPUT_NAME, MAPS_NAME, PerceptionContract, sha256_of
-from steadyhand_perception.maps import MAPS, DecodeConfig, Grid, decode
+from steadyhand_perception.contract import INPUT_NAME, HeadCalibration, PerceptionContract, sha256_of
+from steadyhand_perception.maps import DecodeConfig, Grid, decode
+from steadyhand_perception.tray_poses import CONTRACT_FILE, EXPLAIN_FILE, MODEL_FILE
 
 REPOSITORY = HERE.parents[1] / "model_repository" / "tray_poses"
 CANDIDATES = DecodeConfig(presence_min=0.02)  # weak peaks too, so that the calibration sees wrong ones
 MEDIAN_OF_RAYLEIGH = float(np.sqrt(2 * np.log(2)))  # of the length of a 2-D Gaussian error with unit deviation
 OUTPUT_TOLERANCE = 2e-3
+TRUTH = ("cubes", "label", "scratch")
+QUANTISATION_IMAGES = 64
 
 
 def fit_presence(logit: np.ndarray, right: np.ndarray) -> tuple[float, float]:
@@ -43,10 +50,13 @@ def fit_presence(logit: np.ndarray, right: np.ndarray) -> tuple[float, float]:
     return float(np.exp(found.x[0])), float(found.x[1])
 
 
-def calibrate(grid: Grid, maps: np.ndarray, check: dict) -> tuple[DecodeConfig, dict]:
-    """Decoding fitted on the validation images, and its figures there."""
+def calibrate(grid: Grid, seen: Outputs, labels: dict) -> tuple[DecodeConfig, HeadCalibration, HeadCalibration, dict]:
+    """Decoding, scratch and grasp fitted on the validation images, and the figures there."""
     def score(config: DecodeConfig) -> list[Matched]:
-        return [match(decode(grid, m, config), c, lab) for m, c, lab in zip(maps, check["cubes"], check["label"])]
+        return [
+            match(decode(grid, maps, config, scratch[0]), *truth)
+            for maps, scratch, *truth in zip(seen.maps, seen.scratch, *(labels[n] for n in TRUTH))
+        ]
 
     weak = score(CANDIDATES)
     logit, right, error, std = (
@@ -57,27 +67,42 @@ def calibrate(grid: Grid, maps: np.ndarray, check: dict) -> tuple[DecodeConfig, 
     scale, bias = fit_presence(logit, right)
     std_scale = float(np.median(error / (MEDIAN_OF_RAYLEIGH * std)))
     config = DecodeConfig(presence_scale=scale, presence_bias=bias, std_scale=std_scale)
-    return config, summary(score(config))
+    results, asked = score(config), labels["grasp"][: len(seen.grasp)] != NOT_ASKED
+    marks, scratched = (np.concatenate([getattr(r, name) for r in results]) for name in ("scratch_logit", "scratched"))
+    scratch = HeadCalibration(*fit_presence(marks, scratched))
+    held = labels["grasp"][: len(seen.grasp)][asked] == 1
+    grasp = HeadCalibration(*fit_presence(seen.grasp[asked, 0], held))
+    wrong = int(((grasp.scale * seen.grasp[asked, 0] + grasp.bias > 0) != held).sum())
+    figures = summary(results) | {
+        "inspection": inspection(results, -scratch.bias / scratch.scale), "grasp_asked": int(asked.sum()),
+        "grasp_wrong": wrong,
+    }
+    return config, scratch, grasp, figures
 
 
 def write_onnx(network: TrayPosesNetwork, path: Path, image_shape: tuple[int, int, int]) -> None:
     """The model with a free batch axis."""
     path.parent.mkdir(parents=True, exist_ok=True)
     example = torch.zeros(1, *image_shape, dtype=torch.uint8)
-    axes = {name: {0: "batch"} for name in (INPUT_NAME, MAPS_NAME, FEATURES_NAME)}
+    names = list(Outputs._fields)
     torch.onnx.export(
-        network.eval(), (example,), str(path), input_names=[INPUT_NAME], output_names=[MAPS_NAME, FEATURES_NAME],
-        dynamic_axes=axes, opset_version=17, dynamo=False,
+        network.eval(), (example,), str(path), input_names=[INPUT_NAME], output_names=names,
+        dynamic_axes={name: {0: "batch"} for name in (INPUT_NAME, *names)}, opset_version=17, dynamo=False,
     )
 
 
-def check_served(model: Path, images: np.ndarray, maps: np.ndarray) -> float:
-    """Largest difference of the exported model from the network's `maps`. Raises ContractError when it is too large."""
+def served(model: Path, images: np.ndarray) -> Outputs:
+    """Outputs of an exported model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    served = session.run([MAPS_NAME], {INPUT_NAME: images})[0]
-    worst = float(np.abs(served - maps).max())
+    parts = [session.run(list(Outputs._fields), {INPUT_NAME: images[k : k + 25]}) for k in range(0, len(images), 25)]
+    return Outputs(*(np.concatenate(part) for part in zip(*parts)))
+
+
+def check_served(model: Path, images: np.ndarray, wanted: Outputs) -> float:
+    """Largest difference of the exported model from the network. Raises ContractError when it is too large."""
+    worst = float(np.max([np.abs(a - b).max() for a, b in zip(served(model, images), wanted)]))
     if not worst <= OUTPUT_TOLERANCE:  # NaN too
         raise ContractError(f"{model}: differs from the network by {worst:.2e} when served, at most {OUTPUT_TOLERANCE}")
     return worst
@@ -85,8 +110,11 @@ def check_served(model: Path, images: np.ndarray, maps: np.ndarray) -> float:
 
 def pbtxt(contract: PerceptionContract) -> str:
     """Triton's model configuration."""
-    rows, columns = contract.grid.shape
     height, width, _ = contract.image_shape
+    outputs = ",\n".join(
+        f'  {{ name: "{name}", data_type: TYPE_FP32, dims: [ {", ".join(map(str, shape))} ] }}'
+        for name, shape in contract.outputs.items()
+    )
     return f'''# Object poses from one camera image; the meaning of the maps and the camera: 1/contract.json.
 # Standard ONNX Runtime model: loads on a stock Triton with or without a GPU.
 name: "tray_poses"
@@ -94,8 +122,7 @@ backend: "onnxruntime"
 max_batch_size: 8
 input [ {{ name: "{INPUT_NAME}", data_type: TYPE_UINT8, dims: [ {height}, {width}, 3 ] }} ]
 output [
-  {{ name: "{MAPS_NAME}", data_type: TYPE_FP32, dims: [ {MAPS}, {rows}, {columns} ] }},
-  {{ name: "{FEATURES_NAME}", data_type: TYPE_FP32, dims: [ {contract.features} ] }}
+{outputs}
 ]
 instance_group [ {{ count: 1, kind: KIND_AUTO }} ]
 dynamic_batching {{
@@ -106,37 +133,105 @@ parameters {{ key: "intra_op_thread_count", value: {{ string_value: "1" }} }}
 '''
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
-    parser.add_argument("--name", default="checkpoint")
-    parser.add_argument("--repository", type=Path, default=REPOSITORY)
-    arguments = parser.parse_args()
-    config = load_config(arguments.config)
-    folder = Path(config["out"])
+def write_half(model: Path, to: Path) -> None:
+    """The same model with weights and activations in half precision; inputs and outputs stay."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    onnx.save(convert_float_to_float16(onnx.load(str(model)), keep_io_types=True), str(to))
+
+
+def write_int8(model: Path, to: Path, images: np.ndarray) -> None:
+    """The same model with 8-bit convolutions, ranges calibrated on images; per channel, QDQ."""
+    from onnxruntime import quantization as q
+
+    class Reader(q.CalibrationDataReader):
+        def __init__(self) -> None:
+            self._left = iter(images)
+
+        def get_next(self):
+            image = next(self._left, None)
+            return None if image is None else {INPUT_NAME: image[None]}
+
+    prepared = to.with_suffix(".prepared")
+    q.shape_inference.quant_pre_process(str(model), str(prepared))
+    q.quantize_static(
+        str(prepared), str(to), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=True,
+        op_types_to_quantize=["Conv"], calibrate_method=q.CalibrationMethod.Percentile,
+    )
+    prepared.unlink()
+
+
+def export(config: dict, checkpoint: Path, repository: Path, images: ImageSet | None = None) -> PerceptionContract:
+    """Write a run's model with its contract; returns the contract."""
     torch.set_num_threads(1)
-    network = TrayPosesNetwork()
-    state = load_checkpoint(folder / f"{arguments.name}.pt", config)
+    network, state = TrayPosesNetwork(**config["network"]), load_checkpoint(checkpoint, config)
     network.load_state_dict(state["mean"])
-    grid, check = make_grid(), load_split(config, "validation")
-    model = arguments.repository / "1" / "model.onnx"
+    grid, check = make_grid(), images or load_set(config, "validation")
+    model = repository / MODEL_FILE
     fresh = model.with_suffix(".partial")  # an interrupted export leaves the old model with its contract
     write_onnx(network, fresh, (grid.camera.height_px, grid.camera.width_px, 3))
-    maps = predict(network, check["images"])
-    worst = check_served(fresh, check["images"][:20], maps[:20])
-    decoding, figures = calibrate(grid, maps, check)
-    contract = PerceptionContract(
-        model="tray_poses", model_sha256=sha256_of(fresh), camera=grid.camera, stride_px=grid.stride_px,
-        plane_z_m=grid.plane_z_m, cube_size_m=cell.CUBE_SIZE_M, features=FEATURES, decode=decoding,
+    pictures = np.stack([check.sensed(k) for k in range(len(check))])
+    seen = predict(network, pictures)
+    check_served(fresh, pictures[:20], Outputs(*(part[:20] for part in seen)))
+    contract = contract_of(config, state, fresh, grid, seen, check.labels)
+    fresh.rename(model)
+    (repository / CONTRACT_FILE).write_text(contract.to_json() + "\n")
+    (repository / "config.pbtxt").write_text(pbtxt(contract))
+    if network.kind != "raw_pixels":
+        write_explain(network, repository / EXPLAIN_FILE, (grid.camera.height_px, grid.camera.width_px, 3))
+    return contract
+
+
+def contract_of(
+    config: dict, state: dict, model: Path, grid: Grid, seen: Outputs, labels: dict
+) -> PerceptionContract:
+    """The contract of a model file whose outputs on the validation images are `seen`."""
+    decoding, scratch, grasp, figures = calibrate(grid, seen, labels)
+    return PerceptionContract(
+        model="tray_poses", model_sha256=sha256_of(model), camera=grid.camera, stride_px=grid.stride_px,
+        plane_z_m=grid.plane_z_m, cube_size_m=cell.CUBE_SIZE_M, features=seen.features.shape[1], decode=decoding,
+        scratch=scratch, grasp=grasp,
         trained_on={
-            "network": "ResNet-34 topology, width 0.25, from scratch", "seed": config["seed"],
-            "images": config["images"]["train"], "epochs": state["epoch"] + 1, "validation": figures,
+            **config["network"], "from": "scratch", "seed": config["seed"],
+            **{name: config["training"][name] for name in ("set", "images", "epochs", "photometric")},
+            "steps": state["step"], "validation": figures,
         },
     )
-    fresh.rename(model)
-    (arguments.repository / "1" / "contract.json").write_text(contract.to_json() + "\n")
-    (arguments.repository / "config.pbtxt").write_text(pbtxt(contract))
-    print(json.dumps(figures), f"{model.stat().st_size / 1e6:.1f} MB, largest difference {worst:.1e}")
+
+
+def export_variants(config: dict, repository: Path, folder: Path) -> None:
+    """Half precision and 8 bits of an exported model, each a model folder below `folder`."""
+    check = load_set(config, "validation")
+    pictures = np.stack([check.sensed(k) for k in range(len(check))])
+    few = load_set(config, config["training"]["set"], QUANTISATION_IMAGES)
+    for name in ("fp16", "int8"):
+        model = folder / name / MODEL_FILE
+        model.parent.mkdir(parents=True, exist_ok=True)
+        if name == "fp16":
+            write_half(repository / MODEL_FILE, model)
+        else:
+            write_int8(repository / MODEL_FILE, model, np.stack([few.sensed(k) for k in range(QUANTISATION_IMAGES)]))
+        contract = json.loads((repository / CONTRACT_FILE).read_text())
+        state = {"step": contract["trained_on"]["steps"]}
+        made = contract_of(config, state, model, make_grid(), served(model, pictures), check.labels)
+        named = dataclasses.replace(made, model=f"tray_poses_{name}")
+        (folder / name / CONTRACT_FILE).write_text(named.to_json() + "\n")
+
+
+def main() -> int:
+    parser = arguments_of(__doc__.splitlines()[0])
+    parser.add_argument("--name", default="tray_poses", help="name of the checkpoint")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY)
+    parser.add_argument("--variants", action="store_true", help="half precision and 8 bits too")
+    arguments = parser.parse_args()
+    config = load_config(arguments.config, arguments.out)
+    contract = export(config, Path(config["out"]) / f"{arguments.name}.pt", arguments.repository)
+    if arguments.repository == REPOSITORY:
+        (HERE / "curve.json").write_text((Path(config["out"]) / f"{arguments.name}_curve.json").read_text())
+    print(json.dumps(contract.trained_on["validation"]))
+    if arguments.variants:
+        export_variants(config, arguments.repository, Path(config["out"]) / "variants")
     return 0
 
 

@@ -4,15 +4,20 @@
 - Position: Gaussian negative log-likelihood of the metric offset with the predicted deviation, its gradient re-weighted
   by the variance to the power `BETA` (Seitzer et al. 2022, beta-NLL), so that hard cells are not given up.
 - Yaw: smooth L1 on (sin, cos) of four times the yaw.
+- Scratch and grasp: cross-entropy, where they are asked.
+- Distillation, where there is a teacher: squared error of its standardised features from a linear map of the student's.
 """
 from __future__ import annotations
 
 import torch
 from torch.nn import functional
 
+from policies.training.perception.targets import Targets
+
 BETA = 0.5
 YAW_WEIGHT = 1.0
 POSITION_WEIGHT = 0.5
+GRASP_WEIGHT = 0.3
 
 
 def centre_loss(logit: torch.Tensor, heat: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
@@ -40,14 +45,22 @@ def yaw_loss(predicted: torch.Tensor, target: torch.Tensor, weight: torch.Tensor
     return (each * weight).sum() / weight.sum().clamp(min=1)
 
 
-def total_loss(
-    maps: torch.Tensor, target: torch.Tensor, weight: torch.Tensor, keep: torch.Tensor
-) -> tuple[torch.Tensor, dict[str, float]]:
-    """maps and target (N, MAPS, rows, columns) as `steadyhand_perception.maps` says -> loss, its parts."""
-    weight = weight * keep
+def cross_entropy(logit: torch.Tensor, target: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """All of one shape -> scalar."""
+    each = functional.binary_cross_entropy_with_logits(logit, target, reduction="none")
+    return (each * weight).sum() / weight.sum().clamp(min=1)
+
+
+def total_loss(outputs, asked: Targets) -> tuple[torch.Tensor, dict[str, float]]:
+    """`outputs` of the network, float32 -> loss, its parts."""
+    t = {name: torch.from_numpy(value) for name, value in vars(asked).items()}
+    maps, weight = outputs.maps, t["weight"] * t["keep"]
+    target = t["maps"]
     parts = {
-        "centre": centre_loss(maps[:, 0], target[:, 0], keep),
+        "centre": centre_loss(maps[:, 0], target[:, 0], t["keep"]),
         "position": POSITION_WEIGHT * position_loss(maps[:, 1:3], target[:, 1:3], maps[:, 5], weight),
         "yaw": YAW_WEIGHT * yaw_loss(maps[:, 3:5], target[:, 3:5], weight),
+        "scratch": cross_entropy(outputs.scratch[:, 0], t["scratch"], t["scratch_weight"] * t["keep"]),
+        "grasp": GRASP_WEIGHT * cross_entropy(outputs.grasp[:, 0], t["grasp"], t["grasp_weight"]),
     }
     return sum(parts.values()), {name: float(value.detach()) for name, value in parts.items()}

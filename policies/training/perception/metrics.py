@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.common import wilson
-from policies.training.perception.dataset import IGNORED, PRESENT
+from policies.training.perception.dataset import IGNORED, NOT_ASKED, PRESENT
 from steadyhand import cell
 from steadyhand_perception.maps import Peaks, wrap_yaw
 
@@ -26,10 +26,17 @@ class Matched:
     false: int
     peak_logit: np.ndarray  # (D,) of all detections that are right or wrong
     peak_right: np.ndarray  # (D,) bool
+    scratch_logit: np.ndarray  # (S,) of matched cubes that are asked for a scratch
+    scratched: np.ndarray  # (S,) bool
+    not_inspected: np.ndarray  # (U,) bool: `scratched` of the cubes that are asked but were missed
 
 
-def match(peaks: Peaks, cubes: np.ndarray, label: np.ndarray, everywhere: bool = False) -> Matched:
-    """Score one image: `cubes` (K, 3) and `label` (K,) as in a shard."""
+def match(
+    peaks: Peaks, cubes: np.ndarray, label: np.ndarray, scratch: np.ndarray | None = None, everywhere: bool = False
+) -> Matched:
+    """Score one image: `cubes` (K, 3), `label` (K,) and `scratch` (K,) as in a shard."""
+    asked_scratch = np.full(len(label), NOT_ASKED) if scratch is None else scratch
+    asked_scratch = asked_scratch[label == PRESENT]
     present, ignored = cubes[label == PRESENT], cubes[label == IGNORED]
     inside = np.array([everywhere or cell.TRAY.contains(xy) for xy in present[:, :2]], dtype=bool)
     asked = np.array([everywhere or cell.TRAY.contains(xy, -0.02) for xy in peaks.xy_m], dtype=bool)
@@ -43,10 +50,32 @@ def match(peaks: Peaks, cubes: np.ndarray, label: np.ndarray, everywhere: bool =
     counted = right | (asked & ~free)
     of_tray = inside[columns]
     yaw_error = np.abs(wrap_yaw(peaks.yaw_rad[rows] - present[columns, 2]))
+    known = (asked_scratch != NOT_ASKED) & inside
+    seen = np.zeros(len(present), bool)
+    seen[columns] = True
+    inspected = known[columns]
     return Matched(
         distance[rows, columns][of_tray], yaw_error[of_tray], peaks.std_m[rows][of_tray],
         int(inside.sum() - of_tray.sum()), int((counted & ~right).sum()), peaks.logit[counted], right[counted],
+        peaks.scratch_logit[rows][inspected], asked_scratch[columns][inspected] == 1,
+        asked_scratch[known & ~seen] == 1,
     )
+
+
+def inspection(results: list[Matched], limit_logit: float = 0.0) -> dict:
+    """Decisions on scratches: an item is rejected from `limit_logit` on; a missed item counts as decided wrongly."""
+    logit = np.concatenate([r.scratch_logit for r in results])
+    scratched = np.concatenate([r.scratched for r in results])
+    missed = np.concatenate([r.not_inspected for r in results])
+    accept = int((logit[scratched] < limit_logit).sum() + missed.sum())
+    reject = int((logit[~scratched] >= limit_logit).sum() + (~missed).sum())
+    items = len(logit) + len(missed)
+    wrong = accept + reject
+    return {
+        "items": items, "defective": int(scratched.sum() + missed.sum()), "not_seen": len(missed),
+        "false_accept": accept, "false_reject": reject, "wrong_rate": round(wrong / max(items, 1), 5),
+        "wrong_high": round(wilson(wrong, items)[1], 5),
+    }
 
 
 def summary(results: list[Matched]) -> dict:
@@ -67,4 +96,6 @@ def summary(results: list[Matched]) -> dict:
     total = len(error) + false
     if total:
         found |= {"false_rate": false / total, "false_rate_wilson95": wilson(false, total)}
+    if n + false:
+        found["presence_error"] = (misses + false) / (n + false)
     return {k: (round(v, 5) if isinstance(v, float) else v) for k, v in found.items()}

@@ -1,26 +1,41 @@
-"""The network: ResNet-34 topology at a quarter of its width, with a feature pyramid down to stride 4 and one head.
+"""The network: ResNet-34 topology at a quarter of its width, with a feature pyramid down to stride 4 and light heads.
 
-Topology after He et al. 2016 (3, 4, 6, 3 basic blocks; 16, 32, 64, 128 channels where the original has 64 to 512), the
-top-down path after Lin et al. 2017, centre maps after Zhou et al. 2019. Trained from scratch: no pretrained weights.
-A word of the whole image (flattened last stage) corrects for the camera's pose: `TrayPosesNetwork.from_float`.
+Topology after He et al. 2016 (3, 4, 6, 3 basic blocks; 64 to 512 channels times `width`), the top-down path after Lin
+et al. 2017, centre maps after Zhou et al. 2019. Trained from scratch: no pretrained weights. A word of the whole image
+(flattened last stage) corrects for the camera's pose and tells whether the gripper holds a cube.
 Images enter as uint8 (N, H, W, 3) RGB; the normalisation is part of the graph, so that no caller can forget it.
+
+Two other kinds are the ablation's: `plain`, a VGG-like stack of about the same cost, and `raw_pixels`, which is linear.
 """
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from steadyhand.errors import ConfigError
 from steadyhand_perception.maps import MAPS
 
 BLOCKS = (3, 4, 6, 3)
-CHANNELS = (16, 32, 64, 128)
-FEATURES = CHANNELS[-1]
 PYRAMID = 32
 CONTEXT = 64
 COARSEST = 5 * 5  # cells of the last stage for 160 x 160 px
 STRIDE_PX = 4
 CENTRE_PRIOR = 0.01  # share of cells that hold a centre: where the centre map starts (Lin et al. 2017, focal loss)
+PLAIN_CONVOLUTIONS, PLAIN_WIDENING = 4, 1.5  # a stage of the plain network against ResNet-34's
+PATCH_PX, THUMB_PX = 31, 8  # raw pixels: side of the linear filters, and of the blocks averaged as features
+KINDS = ("resnet34", "plain", "raw_pixels")
+
+
+class Outputs(NamedTuple):
+    """Of N images: maps (N, MAPS, rows, columns), logits of scratches (N, 1, rows, columns) and of the grasp (N, 1)."""
+
+    maps: torch.Tensor
+    scratch: torch.Tensor
+    grasp: torch.Tensor
+    features: torch.Tensor  # (N, F)
 
 
 def conv_norm(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
@@ -43,26 +58,79 @@ class BasicBlock(nn.Module):
         return functional.relu(self.second(functional.relu(self.first(x))) + self.short_cut(x))
 
 
-class TrayPosesNetwork(nn.Module):
-    """uint8 (N, H, W, 3) -> maps (N, MAPS, H / 4, W / 4), features (N, FEATURES)."""
+def _stage(kind: str, index: int, inputs: int, outputs: int) -> nn.Sequential:
+    stride = 1 if index == 0 else 2
+    if kind == "resnet34":
+        rest = [BasicBlock(outputs, outputs, 1) for _ in range(BLOCKS[index] - 1)]
+        return nn.Sequential(BasicBlock(inputs, outputs, stride), *rest)
+    layers = []
+    for k in range(PLAIN_CONVOLUTIONS):
+        layers += [conv_norm(outputs if k else inputs, outputs, 3, 1 if k else stride), nn.ReLU()]
+    return nn.Sequential(*layers)
 
-    def __init__(self, mean: tuple[float, float, float] = (128.0,) * 3, std: tuple[float, float, float] = (64.0,) * 3):
+
+class Backbone(nn.Module):
+    """Normalised image (N, 3, H, W) -> activations at strides 4, 8, 16, 32."""
+
+    def __init__(self, kind: str, width: float):
         super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).reshape(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(std).reshape(1, 3, 1, 1))
-        self.stem = conv_norm(3, CHANNELS[0], 7, 2)
-        self.stages = nn.ModuleList()
-        inputs = CHANNELS[0]
-        for index, (blocks, outputs) in enumerate(zip(BLOCKS, CHANNELS)):
-            first = BasicBlock(inputs, outputs, 1 if index == 0 else 2)
-            self.stages.append(nn.Sequential(first, *(BasicBlock(outputs, outputs, 1) for _ in range(blocks - 1))))
-            inputs = outputs
-        self.lateral = nn.ModuleList(conv_norm(c, PYRAMID, 1) for c in CHANNELS)
-        self.context = nn.Sequential(nn.Linear(COARSEST * CHANNELS[-1], CONTEXT), nn.ReLU())
+        widening = PLAIN_WIDENING if kind == "plain" else 1.0
+        stem = round(64 * width)
+        self.channels = tuple(round(64 * width * widening) * 2**k for k in range(4))
+        self.stem = conv_norm(3, stem, 7, 2)
+        inputs = (stem, *self.channels[:3])
+        self.stages = nn.ModuleList(_stage(kind, k, *io) for k, io in enumerate(zip(inputs, self.channels)))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        x = functional.max_pool2d(functional.relu(self.stem(x)), 3, 2, 1)
+        levels = []
+        for stage in self.stages:
+            x = stage(x)
+            levels.append(x)
+        return levels
+
+
+class Head(nn.Module):
+    """Activations of the pyramid's finest level, and the word of the whole image, to maps and scratches."""
+
+    def __init__(self):
+        super().__init__()
         self.context_to_cells, self.context_to_offset = nn.Linear(CONTEXT, PYRAMID), nn.Linear(CONTEXT, 2)
         self.smooth = conv_norm(PYRAMID, PYRAMID, 3)
         self.head = conv_norm(PYRAMID, 2 * PYRAMID, 3)
-        self.out = nn.Conv2d(2 * PYRAMID, MAPS, 1)
+        self.out = nn.Conv2d(2 * PYRAMID, MAPS + 1, 1)
+
+    def forward(self, top: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        """(N, MAPS + 1, rows, columns)."""
+        # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and
+        # that is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
+        hidden = self.smooth(functional.relu(top)) + self.context_to_cells(context)[..., None, None]
+        maps = self.out(functional.relu(self.head(functional.relu(hidden))))
+        correction = functional.pad(self.context_to_offset(context), (1, MAPS - 2))
+        return maps + correction[..., None, None]
+
+
+class TrayPosesNetwork(nn.Module):
+    """uint8 (N, H, W, 3) -> Outputs."""
+
+    def __init__(self, kind: str = "resnet34", width: float = 0.25):
+        super().__init__()
+        if kind not in KINDS:
+            raise ConfigError(f"network.kind={kind!r}: give one of {', '.join(KINDS)}")
+        self.kind = kind
+        self.register_buffer("mean", torch.full((1, 3, 1, 1), 128.0))
+        self.register_buffer("std", torch.full((1, 3, 1, 1), 64.0))
+        if kind == "raw_pixels":
+            self.feature_count = 3 * (160 // THUMB_PX) ** 2
+            self.out = nn.Conv2d(3, MAPS + 1, PATCH_PX, STRIDE_PX, (PATCH_PX - STRIDE_PX + 1) // 2)
+            self.grasp = nn.Linear(self.feature_count, 1)
+        else:
+            self.backbone = Backbone(kind, width)
+            channels = self.backbone.channels
+            self.feature_count = channels[-1]
+            self.lateral = nn.ModuleList(conv_norm(c, PYRAMID, 1) for c in channels)
+            self.context = nn.Sequential(nn.Linear(COARSEST * channels[-1], CONTEXT), nn.ReLU())
+            self.head, self.grasp = Head(), nn.Linear(CONTEXT, 1)
         self._start()
 
     def _start(self) -> None:
@@ -71,32 +139,36 @@ class TrayPosesNetwork(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
             if isinstance(module, BasicBlock):  # a block starts as its short cut (Goyal et al. 2017)
                 nn.init.zeros_(module.second[1].weight)
-        nn.init.normal_(self.out.weight, std=0.01)
-        nn.init.zeros_(self.out.bias)
-        for linear in (self.context_to_cells, self.context_to_offset):
+        out = self.out if self.kind == "raw_pixels" else self.head.out
+        nn.init.normal_(out.weight, std=0.001 if self.kind == "raw_pixels" else 0.01)
+        nn.init.zeros_(out.bias)
+        zeroed = [self.grasp] if self.kind == "raw_pixels" else [
+            self.grasp, self.head.context_to_cells, self.head.context_to_offset
+        ]
+        for linear in zeroed:
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
         with torch.no_grad():
-            self.out.bias[0] = torch.logit(torch.tensor(CENTRE_PRIOR))
+            out.bias[0] = torch.logit(torch.tensor(CENTRE_PRIOR))
 
-    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, image: torch.Tensor) -> Outputs:
         return self.from_float(image.permute(0, 3, 1, 2).float())
 
-    def from_float(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def from_float(self, image: torch.Tensor) -> Outputs:
         """As `forward`, for augmented images (N, 3, H, W) float, 0..255."""
-        x = functional.max_pool2d(functional.relu(self.stem((image - self.mean) / self.std)), 3, 2, 1)
-        levels = []
-        for stage in self.stages:
-            x = stage(x)
-            levels.append(x)
-        features = x.mean(dim=(2, 3))
+        x = (image - self.mean) / self.std
+        if self.kind == "raw_pixels":
+            maps, features = self.out(x), functional.avg_pool2d(x, THUMB_PX).flatten(1)
+            return Outputs(maps[:, :MAPS], maps[:, MAPS:], self.grasp(features), features)
+        top, last = self.pyramid(x)
+        context = self.context(last.flatten(1))
+        maps = self.head(top, context)
+        return Outputs(maps[:, :MAPS], maps[:, MAPS:], self.grasp(context), last.mean(dim=(2, 3)))
+
+    def pyramid(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The pyramid's finest level (N, PYRAMID, rows, columns) and the last stage's activations."""
+        levels = self.backbone(x)
         top = self.lateral[-1](levels[-1])
         for lateral, level in zip(self.lateral[-2::-1], levels[-2::-1]):
             top = functional.interpolate(top, scale_factor=2.0, mode="nearest") + lateral(level)
-        # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and
-        # that is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
-        context = self.context(x.flatten(1))
-        top = self.smooth(functional.relu(top)) + self.context_to_cells(context)[..., None, None]
-        maps = self.out(functional.relu(self.head(functional.relu(top))))
-        correction = functional.pad(self.context_to_offset(context), (1, MAPS - 3))
-        return maps + correction[..., None, None], features
+        return top, levels[-1]

@@ -4,30 +4,28 @@ They are the first test images of every number of cubes, not chosen by how the m
 """
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from pathlib import Path
 
 from PIL import Image
 
-from policies.training.perception.dataset import HERE, IGNORED, PRESENT, load_config, load_split
+from policies.training.perception.dataset import HERE, IGNORED, PRESENT, arguments_of, load_config, load_set
 from steadyhand import cell
 
 FOLDER = HERE.parents[2] / "tests" / "data" / "perception"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--config", type=Path, default=HERE / "config.toml")
-    data = load_split(load_config(parser.parse_args().config), "test")
+    arguments = arguments_of(__doc__.splitlines()[0]).parse_args()
+    data = load_set(load_config(arguments.config, arguments.out), "test")
+    labels = data.labels
     FOLDER.mkdir(parents=True, exist_ok=True)
     truth = {}
     for n in range(cell.MAX_CUBES + 1):
-        k = next(k for k, count in enumerate(data["n_tray"]) if count == n)
-        Image.fromarray(data["images"][k]).save(FOLDER / f"tray_{n}.png", optimize=True)
+        k = next(k for k, count in enumerate(labels["n_tray"]) if count == n)
+        Image.fromarray(data.sensed(k)).save(FOLDER / f"tray_{n}.png", optimize=True)
         truth[f"tray_{n}.png"] = {
-            name: [[round(float(v), 5) for v in cube] for cube in data["cubes"][k][data["label"][k] == value]]
+            name: [[round(float(v), 5) for v in cube] for cube in labels["cubes"][k][labels["label"][k] == value]]
             for name, value in (("present", PRESENT), ("ignored", IGNORED))
         }
     content = {"columns": ["x_m", "y_m", "yaw_rad"], "images": truth}
