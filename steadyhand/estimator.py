@@ -15,8 +15,9 @@ import numpy as np
 from filterpy.kalman import KalmanFilter
 from scipy.optimize import linear_sum_assignment
 
-from steadyhand import cell, faults, kinematics, skills
+from steadyhand import arm_shadow, cell, faults, kinematics, skills
 from steadyhand.config import check_ranges, described
+from steadyhand.errors import ConfigError
 from steadyhand.median_filter import QUARTER_TURN_RAD, PoseMedian, wrap_quarter_turn
 from steadyhand.types import Detection, Detections, Estimate, EstimateMode, Fault, ObjectEstimate, RobotState
 
@@ -52,6 +53,8 @@ class EstimatorConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.median_window % 2 == 0:
+            raise ConfigError(f"EstimatorConfig.median_window = {self.median_window}: give an odd number of images")
 
 
 @dataclass
@@ -288,22 +291,15 @@ class Estimator:
 
     def _on_tray(self, point_m: np.ndarray) -> np.ndarray:
         """(2,) where the camera sees a point against the plane of the objects."""
-        camera = np.array([self.config.camera_x_m, self.config.camera_y_m, self.config.camera_z_m])
-        drop = max(camera[2] - point_m[2], 0.05)
-        return camera[:2] + (point_m[:2] - camera[:2]) * (camera[2] - cell.CUBE_SIZE_M / 2) / drop
+        return arm_shadow.on_tray(point_m, self._camera_m())
+
+    def _camera_m(self) -> np.ndarray:
+        return np.array([self.config.camera_x_m, self.config.camera_y_m, self.config.camera_z_m])
 
     def shadow(self) -> list[np.ndarray]:
         """The arm from the elbow to the tool as a polyline on the plane of the objects; empty without a robot state."""
-        if self._robot is None:
-            return []
-        links = kinematics.link_transforms(self._robot.q_rad)[1:, :3, 3]
-        return [self._on_tray(p) for p in (*links, self._tool_m())]
+        return [] if self._robot is None else arm_shadow.shadow(self._robot.q_rad, self._camera_m())
 
     def in_shadow(self, point_m: np.ndarray, shadow: list[np.ndarray]) -> bool:
         """Whether the arm hides a point (2,) of the plane of the objects."""
-        for a, b in zip(shadow, shadow[1:]):
-            along = b - a
-            t = np.clip((point_m - a) @ along / max(float(along @ along), 1e-12), 0.0, 1.0)
-            if np.linalg.norm(point_m - a - t * along) < self.config.arm_radius_m:
-                return True
-        return False
+        return arm_shadow.hides(shadow, point_m, self.config.arm_radius_m)

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
+
+from steadyhand import arm_shadow, cell
+from steadyhand.types import Detection, Mode, RobotState
 from steadyhand_perception.ssi import Seen, SsiConfig, SsiReport, report
 
 WINDOW = 60  # images: at 20 Hz what was seen in the last three seconds
 EVERY = 10  # images from one report to the next
+ROBOT_AGE_MAX_S = 0.5
+HIDDEN_M = 0.08 + cell.CUBE_SIZE_M  # half width of the arm, and of a cube that it hides in part
 
 
 class LiveSsi:
@@ -39,3 +45,21 @@ class LiveSsi:
         """What forbids arming; empty while too little has been seen to say so."""
         latest = self.latest
         return latest.causes if latest is not None else ()
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """`ssi_<signal>` -> SSI now, for diagnostics; empty while too little has been seen."""
+        latest = self.latest
+        return {} if latest is None else {f"ssi_{name}": round(s.p95, 4) for name, s in latest.signals.items()}
+
+
+def may_be_measured(robot: RobotState | None, age_s: float) -> bool:
+    """Whether the scene should stand still: the robot is known to rest, and is not armed."""
+    armed = (Mode.ARMED_AUTO, Mode.ARMED_MANUAL, Mode.RECOVERING)
+    return robot is not None and age_s <= ROBOT_AGE_MAX_S and robot.at_rest and robot.mode not in armed
+
+
+def unhidden(objects: tuple[Detection, ...], q_rad: np.ndarray, camera_m: np.ndarray) -> tuple[Detection, ...]:
+    """Objects that the arm at (6,) does not hide, not even in part: what it half hides comes and goes by right."""
+    line = arm_shadow.shadow(q_rad, camera_m)
+    return tuple(o for o in objects if not arm_shadow.hides(line, np.asarray(o.position_m)[:2], HIDDEN_M))

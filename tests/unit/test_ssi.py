@@ -2,11 +2,12 @@
 import numpy as np
 import pytest
 
+from steadyhand import cell, kinematics
 from steadyhand.errors import ConfigError
-from steadyhand.types import Detection
+from steadyhand.types import Detection, Mode, RobotState
 from steadyhand_perception import ssi
 from steadyhand_perception.ssi import Seen, SsiConfig, report
-from steadyhand_perception.ssi_live import EVERY, LiveSsi
+from steadyhand_perception.ssi_live import EVERY, ROBOT_AGE_MAX_S, LiveSsi, may_be_measured, unhidden
 
 SPOTS = ((0.45, -0.10), (0.55, 0.0), (0.60, -0.2))
 
@@ -121,3 +122,34 @@ def test_live_motion_begins_it_anew():
     assert live.causes
     live.add(scene(rng, 1)[0], False)
     assert live.causes == () and live.latest is None
+
+
+def robot(mode, at_rest=True):
+    q = np.array(cell.HOME_Q_RAD)
+    return RobotState(0.0, 0, 0, mode, q, 0 * q, q, 0 * q, 0.06, 0.06, at_rest)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_live_only_while_the_arm_is_known_to_rest_and_is_not_armed(mode):
+    free = mode in (Mode.STOPPED, Mode.REST_UNKNOWN)
+    assert may_be_measured(robot(mode), 0.1) is free
+    assert not may_be_measured(robot(mode, at_rest=False), 0.1)
+    assert not may_be_measured(robot(mode), ROBOT_AGE_MAX_S + 0.01) and not may_be_measured(None, 0.0)
+
+
+def test_live_what_the_arm_hides_in_part_is_left_out():
+    camera_m, cube = np.array([1.05, -0.10, 0.85]), lambda x, y: Detection(np.array([x, y, 0.02]), 0.0, 0.9, 0.002)
+    q = kinematics.ik_near(kinematics.tool_down(0.5, -0.1, 0.05, 0.0), cell.HOME_Q_RAD)
+    objects = (cube(0.5, -0.1), cube(0.5, 0.03), cube(0.63, -0.1))
+    assert unhidden(objects, q, camera_m) == objects[1:]
+    assert unhidden(objects, cell.HOME_Q_RAD, camera_m) == objects
+
+
+def test_live_figures_are_for_diagnostics():
+    live = LiveSsi()
+    assert live.figures == {}
+    for image in scene(np.random.default_rng(10), 30, xy_std=0.0014):
+        live.add(image, True)
+    assert live.figures["ssi_pose"] == pytest.approx(0.01, rel=0.4) and set(live.figures) == {
+        "ssi_pose", "ssi_yaw", "ssi_presence",
+    }

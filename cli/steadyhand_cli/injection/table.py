@@ -139,6 +139,7 @@ def _goes_on(degraded: str = "") -> Expect:
 
 EITHER = Expect(Kind.EITHER)
 _SIGHT = _stop("input:estimator", within_s=SIGHT_S)
+_NODE_OF_SIGHT = _stop("input:estimator", "input:perception", within_s=SIGHT_S)  # whichever limit comes first
 _SIGHT_COVERS = ("input", "estimate_degraded", "perception_lost")
 _LOST = ("feedback_lost", "robot_unreachable", "link_lost", "program_lost")
 _SOURCE = ("command_source_silent", "input:agent")
@@ -161,8 +162,8 @@ _ROWS = (
     Injection("estimator_killed", Signal("estimator_node"), _stop("input:estimator", within_s=INPUT_S), ("input",)),
     Injection("estimator_frozen", Freeze("estimator_node", 1.5), _stop("input:estimator", within_s=INPUT_S),
               ("input",)),
-    Injection("perception_killed", Signal("perception_node"), _SIGHT, _SIGHT_COVERS),
-    Injection("perception_frozen", Freeze("perception_node", 1.5), _SIGHT, _SIGHT_COVERS),
+    Injection("perception_killed", Signal("perception_node"), _NODE_OF_SIGHT, _SIGHT_COVERS),
+    Injection("perception_frozen", Freeze("perception_node", 1.5), _NODE_OF_SIGHT, _SIGHT_COVERS),
     Injection("perception_hiccups", Freeze("perception_node", 0.1, 0.3, 1.5), _goes_on("older images")),
     Injection("camera_killed", Signal("sim_camera_node"), _SIGHT, _SIGHT_COVERS),
     Injection("camera_frozen", Freeze("sim_camera_node", 1.5), _SIGHT, _SIGHT_COVERS),
