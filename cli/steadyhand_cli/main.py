@@ -28,7 +28,6 @@ COMMANDS = {
     "estop": ("steadyhand_cli.estop", "a stop plug-in: keyboard, serial button box or GPIO pin"),
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "a recorded ROS 2 bag of a UR5 (estimator, gate, contacts) or of a vehicle"),
-    "replay": ("steadyhand_cli.replay", "a recorded ROS 2 bag of a UR5 or a vehicle through bridge, estimator, gate and contact detection"),
     "ssi": ("steadyhand_cli.ssi", "stability of what perception says, on rendered scenes or a recording; a report"),
     "dst": ("steadyhand_cli.dst.command", "deterministic simulation: the guard in virtual time against every fault"),
     "storage": ("steadyhand_cli.storage", "what the output takes on the disk, and its budgets; --sweep deletes"),
