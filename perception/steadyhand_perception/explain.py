@@ -1,4 +1,4 @@
-"""What made the model say so: Grad-CAM heat (Selvaraju et al. 2017) of one object's presence or scratch.
+"""What made the model say so: Grad-CAM heat (Selvaraju et al. 2017) of one object: present, scratched, held.
 
 On request, not in the loop: it costs a little more than reading the image. `1/explain.onnx` beside the model holds the
 forward and the backward pass; the training package writes it.
@@ -15,7 +15,7 @@ from steadyhand_perception.maps import MAPS
 from steadyhand_perception.tray_poses import CONTRACT_FILE, EXPLAIN_FILE
 
 HEAT_NAME, SCORE_NAME = "heat", "score"
-CHANNELS = {"presence": 0, "scratch": MAPS}  # of the score
+CHANNELS = {"presence": 0, "scratch": MAPS, "held": MAPS + 1}  # of the score
 
 
 class Explainer:
@@ -38,7 +38,7 @@ class Explainer:
             raise ContractError(f"{model}: onnxruntime cannot load it: {error}") from error
         found = {t.name: t.shape[1:] for t in (*self._session.get_inputs(), *self._session.get_outputs())}
         cells = list(self._grid.shape)
-        wanted = {INPUT_NAME: list(self._contract.image_shape), SCORE_NAME: [MAPS + 1, *cells], HEAT_NAME: cells}
+        wanted = {INPUT_NAME: list(self._contract.image_shape), SCORE_NAME: [MAPS + 2, *cells], HEAT_NAME: cells}
         if found != wanted:
             raise ContractError(f"{model}: has tensors {found}, the contract asks for {wanted}")
 
@@ -55,7 +55,7 @@ class Explainer:
         rows, columns = self._grid.shape
         if not (0 <= row < rows and 0 <= column < columns):
             raise ConfigError(f"xy_m={tuple(xy_m)}: outside the image")
-        score = np.zeros((1, MAPS + 1, rows, columns), np.float32)
+        score = np.zeros((1, MAPS + 2, rows, columns), np.float32)
         row, column = int(np.rint(row)), int(np.rint(column))
         score[0, CHANNELS[kind], max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] = 1.0
         heat = self._session.run([HEAT_NAME], {INPUT_NAME: np.ascontiguousarray(image)[None], SCORE_NAME: score})[0][0]

@@ -234,8 +234,8 @@ def test_targets_of_a_batch():
     assert made.maps[0, 0][first] == 1.0 and made.keep[0][second] == 0.0 and made.keep[0][first] == 1.0
     assert (made.scratch[0][first], made.scratch[0][third]) == (1.0, 0.0)
     assert made.scratch_weight[0][first] > 0.5 and made.scratch_weight[0][third] > 0.5
-    assert (made.grasp[0], made.grasp_weight[0]) == (1.0, 1.0)
-    assert not made.maps[1].any() and not made.scratch_weight[1].any() and made.grasp_weight[1] == 0.0
+    assert made.held[0][first] == 1.0 and made.held[0].sum() < 10 and made.held_keep.all()
+    assert not made.maps[1].any() and not made.scratch_weight[1].any() and not made.held[1].any()
 
 
 def outputs_like(torch, asked, logit: float = 6.0):
@@ -246,11 +246,12 @@ def outputs_like(torch, asked, logit: float = 6.0):
     maps[:, 0] = torch.logit(maps[:, 0].clamp(1e-4, 1 - 1e-4))
     maps[:, 5] = -2.0
     scratch = torch.from_numpy(logit * (2 * asked.scratch[:, None] - 1))
-    return Outputs(maps, scratch, torch.from_numpy(logit * (2 * asked.grasp[:, None] - 1)), torch.zeros(len(maps), 4))
+    held = torch.logit(torch.from_numpy(asked.held).clamp(1e-4, 1 - 1e-4))
+    return Outputs(maps, scratch, held.amax(dim=(1, 2))[:, None], torch.zeros(len(maps), 4), held)
 
 
 def asked_of(cubes, label, scratch, grasp: int = 1):
-    labels = {"cubes": [np.array(cubes)], "label": [np.array(label)], "scratch": [np.array(scratch)], "grasp": [grasp]}
+    labels = {"cubes": np.array([cubes]), "label": [np.array(label)], "scratch": [np.array(scratch)], "grasp": [grasp]}
     return TargetMaker(Grid(CAMERA, 4, STANDING_Z_M)).batch(labels, np.array([0]), np.array([False]))
 
 
@@ -266,7 +267,7 @@ def test_losses_are_least_at_the_targets():
         worse = perfect.maps.clone()
         worse[:, channel] += 0.7
         assert total_loss(perfect._replace(maps=worse), asked)[0] > best
-    for head in ("scratch", "grasp"):
+    for head in ("scratch", "held"):
         assert total_loss(perfect._replace(**{head: -getattr(perfect, head)}), asked)[0] > best + 0.5
 
 
@@ -314,7 +315,7 @@ def test_nothing_is_asked_where_a_cube_is_ignored():
     row, column = np.rint(Grid(CAMERA, 4, STANDING_Z_M).cells(np.array(cubes[1][:2]))[0]).astype(int)
     changed = outputs.maps.clone()
     changed[:, :, row, column] = 5.0
-    other = outputs._replace(maps=changed, scratch=-outputs.scratch, grasp=-outputs.grasp)
+    other = outputs._replace(maps=changed, scratch=-outputs.scratch, held=-outputs.held)
     assert total_loss(other, asked)[0] == total_loss(outputs, asked)[0]
 
 
@@ -328,7 +329,7 @@ def test_every_kind_of_network_has_the_outputs(kind):
     with torch.no_grad():
         found = network(torch.zeros(2, 160, 160, 3, dtype=torch.uint8))
     assert [tuple(part.shape) for part in found] == [
-        (2, MAPS, 40, 40), (2, 1, 40, 40), (2, 1), (2, network.feature_count)
+        (2, MAPS, 40, 40), (2, 1, 40, 40), (2, 1), (2, network.feature_count), (2, 40, 40)
     ]
     with pytest.raises(ConfigError, match="network.kind='unknown'"):
         TrayPosesNetwork("unknown")
@@ -439,7 +440,7 @@ def test_network_learns_and_is_exported_whole(tmp_path):
     with pytest.raises(ConfigError, match="kind 'depth'"):
         Explainer(tmp_path / "model").heat(image, truth[:2], "depth")
     with pytest.raises(ContractError, match="differs from the network by nan"):
-        rows = Outputs(*(np.full((1, *shape), np.nan) for shape in contract.outputs.values()))
+        rows = Outputs(**{n: np.full((1, *shape), np.nan) for n, shape in contract.outputs.items()}, held=None)
         check_served(tmp_path / "model" / "1" / "model.onnx", image[None], rows)
 
 
@@ -447,7 +448,7 @@ def test_network_learns_and_is_exported_whole(tmp_path):
 def test_the_written_out_gradient_is_torch_s_own():
     torch = pytest.importorskip("torch")
     from policies.training.perception.explain import GradCam
-    from policies.training.perception.network import CONTEXT, PYRAMID, TrayPosesNetwork
+    from policies.training.perception.network import CONTEXT, LAYERS, PYRAMID, TrayPosesNetwork
 
     torch.manual_seed(0)
     network = TrayPosesNetwork()
@@ -459,7 +460,7 @@ def test_the_written_out_gradient_is_torch_s_own():
         torch.nn.init.normal_(layer.weight, std=0.1)
     cam = GradCam(network)
     top = torch.randn(2, PYRAMID, 10, 10, requires_grad=True)
-    context, score = torch.rand(2, CONTEXT), torch.randn(2, MAPS + 1, 10, 10)
+    context, score = torch.rand(2, CONTEXT), torch.randn(2, LAYERS, 10, 10)
     (network.head(top, context) * score).sum().backward()
     with torch.no_grad():
         torch.testing.assert_close(cam.gradient(top, context, score), top.grad, atol=1e-5, rtol=1e-4)

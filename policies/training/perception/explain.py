@@ -12,13 +12,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from policies.training.perception.network import TrayPosesNetwork
+from policies.training.perception.network import LAYERS, TrayPosesNetwork
 from steadyhand_perception.contract import INPUT_NAME
 from steadyhand_perception.explain import HEAT_NAME, SCORE_NAME
 
 
 class GradCam(nn.Module):
-    """uint8 (N, H, W, 3) and the score's weights (N, MAPS + 1, rows, columns) -> heat (N, rows, columns), 0 and up."""
+    """uint8 (N, H, W, 3) and the score's weights (N, LAYERS, rows, columns) -> heat (N, rows, columns), 0 and up."""
 
     def __init__(self, network: TrayPosesNetwork):
         super().__init__()
@@ -56,7 +56,7 @@ def write_explain(network: TrayPosesNetwork, path: Path, image_shape: tuple[int,
     image = torch.zeros(1, *image_shape, dtype=torch.uint8)
     with torch.no_grad():
         maps = network(image).maps
-    score = torch.zeros(1, maps.shape[1] + 1, *maps.shape[2:])
+    score = torch.zeros(1, LAYERS, *maps.shape[2:])
     torch.onnx.export(
         cam, (image, score), str(path), input_names=[INPUT_NAME, SCORE_NAME], output_names=[HEAT_NAME],
         dynamic_axes={name: {0: "batch"} for name in (INPUT_NAME, SCORE_NAME, HEAT_NAME)},

@@ -4,7 +4,7 @@
 - Position: Gaussian negative log-likelihood of the metric offset with the predicted deviation, its gradient re-weighted
   by the variance to the power `BETA` (Seitzer et al. 2022, beta-NLL), so that hard cells are not given up.
 - Yaw: smooth L1 on (sin, cos) of four times the yaw.
-- Scratch and grasp: cross-entropy, where they are asked.
+- Held cube: as the centres. Scratch: cross-entropy, where it is asked.
 - Distillation, where there is a teacher: squared error of its standardised features from a linear map of the student's.
 """
 from __future__ import annotations
@@ -17,7 +17,7 @@ from policies.training.perception.targets import Targets
 BETA = 0.5
 YAW_WEIGHT = 1.0
 POSITION_WEIGHT = 0.5
-GRASP_WEIGHT = 0.3
+HELD_WEIGHT = 0.3
 
 
 def centre_loss(logit: torch.Tensor, heat: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
@@ -61,6 +61,6 @@ def total_loss(outputs, asked: Targets) -> tuple[torch.Tensor, dict[str, float]]
         "position": POSITION_WEIGHT * position_loss(maps[:, 1:3], target[:, 1:3], maps[:, 5], weight),
         "yaw": YAW_WEIGHT * yaw_loss(maps[:, 3:5], target[:, 3:5], weight),
         "scratch": cross_entropy(outputs.scratch[:, 0], t["scratch"], t["scratch_weight"] * t["keep"]),
-        "grasp": GRASP_WEIGHT * cross_entropy(outputs.grasp[:, 0], t["grasp"], t["grasp_weight"]),
+        "held": HELD_WEIGHT * centre_loss(outputs.held, t["held"], t["held_keep"]),
     }
     return sum(parts.values()), {name: float(value.detach()) for name, value in parts.items()}

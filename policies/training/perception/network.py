@@ -2,7 +2,7 @@
 
 Topology after He et al. 2016 (3, 4, 6, 3 basic blocks; 64 to 512 channels times `width`), the top-down path after Lin
 et al. 2017, centre maps after Zhou et al. 2019. Trained from scratch: no pretrained weights. A word of the whole image
-(flattened last stage) corrects for the camera's pose and tells whether the gripper holds a cube.
+(flattened last stage) corrects for the camera's pose. Whether the gripper holds a cube is the strongest cell's word.
 Images enter as uint8 (N, H, W, 3) RGB; the normalisation is part of the graph, so that no caller can forget it.
 
 Two other kinds are the ablation's: `plain`, a VGG-like stack of about the same cost, and `raw_pixels`, which is linear.
@@ -26,16 +26,18 @@ STRIDE_PX = 4
 CENTRE_PRIOR = 0.01  # share of cells that hold a centre: where the centre map starts (Lin et al. 2017, focal loss)
 PLAIN_CONVOLUTIONS, PLAIN_WIDENING = 4, 1.5  # a stage of the plain network against ResNet-34's
 PATCH_PX, THUMB_PX = 31, 8  # raw pixels: side of the linear filters, and of the blocks averaged as features
+LAYERS, HELD = MAPS + 2, MAPS + 1  # of the output: maps, scratch, held
 KINDS = ("resnet34", "plain", "raw_pixels")
 
 
 class Outputs(NamedTuple):
-    """Of N images: maps (N, MAPS, rows, columns), logits of scratches (N, 1, rows, columns) and of the grasp (N, 1)."""
+    """Of N images."""
 
-    maps: torch.Tensor
-    scratch: torch.Tensor
-    grasp: torch.Tensor
+    maps: torch.Tensor  # (N, MAPS, rows, columns)
+    scratch: torch.Tensor  # (N, 1, rows, columns) logits
+    grasp: torch.Tensor  # (N, 1) logit, the largest of `held`
     features: torch.Tensor  # (N, F)
+    held: torch.Tensor  # (N, rows, columns) logits of "the centre of a held cube lies here"; training only
 
 
 def conv_norm(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
@@ -98,15 +100,15 @@ class Head(nn.Module):
         self.context_to_cells, self.context_to_offset = nn.Linear(CONTEXT, PYRAMID), nn.Linear(CONTEXT, 2)
         self.smooth = conv_norm(PYRAMID, PYRAMID, 3)
         self.head = conv_norm(PYRAMID, 2 * PYRAMID, 3)
-        self.out = nn.Conv2d(2 * PYRAMID, MAPS + 1, 1)
+        self.out = nn.Conv2d(2 * PYRAMID, LAYERS, 1)
 
     def forward(self, top: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        """(N, MAPS + 1, rows, columns)."""
+        """(N, LAYERS, rows, columns)."""
         # The camera hangs a little differently in each look. Where the tray's edges lie in the image tells how, and
         # that is one correction for all cells: a word of the whole image to each cell, and to the offsets directly.
         hidden = self.smooth(functional.relu(top)) + self.context_to_cells(context)[..., None, None]
         maps = self.out(functional.relu(self.head(functional.relu(hidden))))
-        correction = functional.pad(self.context_to_offset(context), (1, MAPS - 2))
+        correction = functional.pad(self.context_to_offset(context), (1, LAYERS - 3))
         return maps + correction[..., None, None]
 
 
@@ -122,15 +124,14 @@ class TrayPosesNetwork(nn.Module):
         self.register_buffer("std", torch.full((1, 3, 1, 1), 64.0))
         if kind == "raw_pixels":
             self.feature_count = 3 * (160 // THUMB_PX) ** 2
-            self.out = nn.Conv2d(3, MAPS + 1, PATCH_PX, STRIDE_PX, (PATCH_PX - STRIDE_PX + 1) // 2)
-            self.grasp = nn.Linear(self.feature_count, 1)
+            self.out = nn.Conv2d(3, LAYERS, PATCH_PX, STRIDE_PX, (PATCH_PX - STRIDE_PX + 1) // 2)
         else:
             self.backbone = Backbone(kind, width)
             channels = self.backbone.channels
             self.feature_count = channels[-1]
             self.lateral = nn.ModuleList(conv_norm(c, PYRAMID, 1) for c in channels)
             self.context = nn.Sequential(nn.Linear(COARSEST * channels[-1], CONTEXT), nn.ReLU())
-            self.head, self.grasp = Head(), nn.Linear(CONTEXT, 1)
+            self.head = Head()
         self._start()
 
     def _start(self) -> None:
@@ -142,14 +143,12 @@ class TrayPosesNetwork(nn.Module):
         out = self.out if self.kind == "raw_pixels" else self.head.out
         nn.init.normal_(out.weight, std=0.001 if self.kind == "raw_pixels" else 0.01)
         nn.init.zeros_(out.bias)
-        zeroed = [self.grasp] if self.kind == "raw_pixels" else [
-            self.grasp, self.head.context_to_cells, self.head.context_to_offset
-        ]
-        for linear in zeroed:
+        words = [] if self.kind == "raw_pixels" else [self.head.context_to_cells, self.head.context_to_offset]
+        for linear in words:
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
         with torch.no_grad():
-            out.bias[0] = torch.logit(torch.tensor(CENTRE_PRIOR))
+            out.bias[[0, HELD]] = torch.logit(torch.tensor(CENTRE_PRIOR))
 
     def forward(self, image: torch.Tensor) -> Outputs:
         return self.from_float(image.permute(0, 3, 1, 2).float())
@@ -158,12 +157,12 @@ class TrayPosesNetwork(nn.Module):
         """As `forward`, for augmented images (N, 3, H, W) float, 0..255."""
         x = (image - self.mean) / self.std
         if self.kind == "raw_pixels":
-            maps, features = self.out(x), functional.avg_pool2d(x, THUMB_PX).flatten(1)
-            return Outputs(maps[:, :MAPS], maps[:, MAPS:], self.grasp(features), features)
-        top, last = self.pyramid(x)
-        context = self.context(last.flatten(1))
-        maps = self.head(top, context)
-        return Outputs(maps[:, :MAPS], maps[:, MAPS:], self.grasp(context), last.mean(dim=(2, 3)))
+            layers, features = self.out(x), functional.avg_pool2d(x, THUMB_PX).flatten(1)
+        else:
+            top, last = self.pyramid(x)
+            layers, features = self.head(top, self.context(last.flatten(1))), last.mean(dim=(2, 3))
+        held = layers[:, HELD]
+        return Outputs(layers[:, :MAPS], layers[:, MAPS:HELD], held.amax(dim=(1, 2))[:, None], features, held)
 
     def pyramid(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The pyramid's finest level (N, PYRAMID, rows, columns) and the last stage's activations."""

@@ -19,6 +19,7 @@ ARM_MODE_SHARES = (0.14, 0.18, 0.22, 0.15, 0.18, 0.13)
 LAYOUTS = ("apart", "nudged", "touching")
 LAYOUT_SHARES = (0.35, 0.20, 0.45)
 WALL_GAP_M = 0.001
+HELD_CUBE = 0  # number of the cube in the gripper, where there is one
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def sample_scene(
         apart = all(np.hypot(x - p[0], y - p[1]) > 0.06 for p in poses[1:])
         if apart and not any(r.contains((x, y), -0.035) for r in (cell.TRAY, cell.BOX)):
             poses[0] = (x, y, STANDING_Z_M, rng.uniform(-np.pi, np.pi), 0.0)
-    held = 0 if mode in ("grasp", "carry") and n_tray else -1
+    held = HELD_CUBE if mode in ("grasp", "carry") and n_tray else -1
     target = poses[int(rng.integers(n_tray))] if n_tray and mode == "hover" else (poses[0] if held == 0 else None)
     tool, width = _tool(rng, mode, target, above_m=0.045 if layout == "touching" else 0.0)
     if mode == "carry" and held == 0:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.training.perception.dataset import IGNORED, NOT_ASKED, PRESENT
+from policies.training.perception.scenes import HELD_CUBE
 from steadyhand_perception.maps import MAPS, OFFSET_UNIT_M, Grid, encode
 
 IGNORE_CELLS = 2.0  # round an ignored cube's centre
@@ -20,8 +21,8 @@ class Targets:
     keep: np.ndarray  # (N, rows, columns) of the centres
     scratch: np.ndarray  # (N, rows, columns)
     scratch_weight: np.ndarray
-    grasp: np.ndarray  # (N,)
-    grasp_weight: np.ndarray
+    held: np.ndarray  # (N, rows, columns) a Gaussian at the centre of the held cube
+    held_keep: np.ndarray  # (N, rows, columns)
 
 
 class TargetMaker:
@@ -38,13 +39,22 @@ class TargetMaker:
         made = Targets(
             np.zeros((n, MAPS, rows, columns), np.float32), np.zeros((n, rows, columns), np.float32),
             np.ones((n, rows, columns), np.float32), np.zeros((n, rows, columns), np.float32),
-            np.zeros((n, rows, columns), np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32),
+            np.zeros((n, rows, columns), np.float32), np.zeros((n, rows, columns), np.float32),
+            np.zeros((n, rows, columns), np.float32),
         )
         for i, k in enumerate(numbers):
             if not blank[i]:
                 self._one(made, i, labels["cubes"][k], labels["label"][k], labels["scratch"][k])
-                made.grasp[i], made.grasp_weight[i] = labels["grasp"][k] == 1, labels["grasp"][k] != NOT_ASKED
+                self._held(made, i, labels["cubes"][k, HELD_CUBE], labels["grasp"][k])
+            else:
+                made.held_keep[i] = 1.0
         return made
+
+    def _held(self, made: Targets, i: int, cube: np.ndarray, grasp: int) -> None:
+        """A held cube whose centre lies outside the image is not asked for."""
+        if grasp == 1:
+            made.held[i] = encode(self._grid, cube)[0][0]
+        made.held_keep[i] = grasp == 0 or (grasp == 1 and made.held[i].any())
 
     def _one(self, made: Targets, i: int, cubes: np.ndarray, label: np.ndarray, scratch: np.ndarray) -> None:
         made.maps[i], made.weight[i] = encode(self._grid, cubes[label == PRESENT])
