@@ -80,9 +80,9 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 10) <= sys.version_info[:2] <= (3, 12) else "Python %d.%d: needs 3.10 to 3.12; give PYTHON=python3.11" % sys.version_info[:2])'
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.packages: requirements/ros.txt requirements/runtime.txt requirements/sim.txt requirements/test.txt setup/relocate_ros_wheels.py | $(VENV)/bin/python
+$(VENV)/.packages: requirements/ros.txt requirements/runtime.txt requirements/sim.txt requirements/calibration.txt requirements/test.txt setup/relocate_ros_wheels.py | $(VENV)/bin/python
 	@echo "setting up: packages (about a minute)"
-	@$(PY) -m pip install $(PIP_QUIET) -r requirements/ros.txt -r requirements/runtime.txt -r requirements/sim.txt -r requirements/test.txt 2> >(grep -v "is ignored: it is neither a file nor a directory" >&2)
+	@$(PY) -m pip install $(PIP_QUIET) -r requirements/ros.txt -r requirements/runtime.txt -r requirements/sim.txt -r requirements/calibration.txt -r requirements/test.txt 2> >(grep -v "is ignored: it is neither a file nor a directory" >&2)
 	@$(PY) setup/relocate_ros_wheels.py
 	@touch $@
 

@@ -71,6 +71,7 @@ setup(
         "cpu": ENGINE,
         "gpu": [r.replace("onnxruntime", "onnxruntime-gpu") for r in ENGINE],
         "sim": requirements("sim"),
+        "calibration": requirements("calibration"),
         "train": requirements("train"),
         "test": requirements("test"),
     },

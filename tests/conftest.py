@@ -20,7 +20,7 @@ def own_slot(tmp_path_factory):
 
 
 ROOT = Path(__file__).parents[1]
-OPTIONAL = ("pybullet", "rclpy", "onnxruntime", "tritonclient", "rosbags", "gymnasium", "torch", "rtde_receive")
+OPTIONAL = ("pybullet", "rclpy", "onnxruntime", "tritonclient", "rosbags", "gymnasium", "torch", "rtde_receive", "cv2")
 left_out = []
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "link": ("steadyhand_cli.link", "an operator is in control: silence of this process stops the arm"),
     "replay": ("steadyhand_cli.replay", "a recorded ROS 2 bag of a UR5 (estimator, gate, contacts) or of a vehicle"),
     "ssi": ("steadyhand_cli.ssi", "stability of what perception says, on rendered scenes or a recording; a report"),
+    "calibrate": ("steadyhand_cli.calibrate", "camera: intrinsics from images of a board; hand-eye: where the camera is"),
     "dst": ("steadyhand_cli.dst.command", "deterministic simulation: the guard in virtual time against every fault"),
     "storage": ("steadyhand_cli.storage", "what the output takes on the disk, and its budgets; --sweep deletes"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),

@@ -3,9 +3,8 @@
 Use from a node:
 
     poses = TrayPoses(model_dir)                 # policies/model_repository/tray_poses; raises ContractError
-    frozen = FrozenFrames()
-    image, faults = image_from_bytes(msg.data, msg.height, msg.width, msg.encoding, msg.step)
-    faults = faults or (*poses.check(image), *frozen.check(image))
+    gate = ImageGate(poses.contract.image_shape)
+    image, faults = gate.admit(frame, clock_s)   # an image_gate.Frame, and the time by the clock that stamps images
     if not faults:
         seen = poses.infer(image)                # Sight: objects by region, grasp_success, features, inference_ms ...
     poses.camera                                 # the nominal camera the model was trained for (camera_info must agree)
@@ -81,13 +80,17 @@ class TrayPoses:
 
     def infer(self, image: np.ndarray) -> Sight:
         """Objects in an RGB image (H, W, 3) uint8, best first. Raises ContractError on another shape or type."""
+        start = time.perf_counter()
+        return self.sight(self.run(image), start)
+
+    def run(self, image: np.ndarray) -> dict[str, np.ndarray]:
+        """The model's outputs for one image, by name; raises ContractError as `infer` does."""
         if getattr(image, "dtype", None) != np.uint8 or image.shape != self.contract.image_shape:
             found = f"{getattr(image, 'dtype', type(image).__name__)} {getattr(image, 'shape', '')}"
             raise ContractError(f"{INPUT_NAME} is {found}, must be uint8 {self.contract.image_shape}")
-        start = time.perf_counter()
         names = list(self.contract.outputs)
-        found = dict(zip(names, self._session.run(names, {INPUT_NAME: np.ascontiguousarray(image)[None]})))
-        return self.sight({name: value[0] for name, value in found.items()}, start)
+        found = self._session.run(names, {INPUT_NAME: np.ascontiguousarray(image)[None]})
+        return {name: value[0] for name, value in zip(names, found)}
 
     def sight(self, outputs: dict[str, np.ndarray], start_s: float, provider: str = "") -> Sight:
         """What the model's outputs for one image say, its own or a server's; `start_s` by time.perf_counter."""

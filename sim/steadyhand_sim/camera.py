@@ -149,7 +149,7 @@ class Renderer:
     def __init__(self, look: Look | None = None, camera: CameraConfig | None = None, noise_seed: int = 0) -> None:
         self.camera = camera or CameraConfig()
         self._p = bullet.connect()
-        self._noise_seed = noise_seed
+        self.noise_seed = noise_seed
         self._robot = bullet.load_ur5(self._p)
         index = bullet.joint_indices(self._p, self._robot)
         self._arm = [index[name] for name in ur5.JOINT_NAMES]
@@ -290,7 +290,7 @@ class Renderer:
             image = np.zeros((self.camera.height, self.camera.width, 3), dtype=np.uint8)
         else:
             image = self.draw_clean(snapshot)
-        return sensor_noise(image, self.look, np.random.default_rng([self._noise_seed, snapshot.seq]))
+        return sensor_noise(image, self.look, np.random.default_rng([self.noise_seed, snapshot.seq]))
 
     def draw_clean(self, snapshot: Snapshot) -> np.ndarray:
         """One frame, uint8 (H, W, 3), before the sensor."""

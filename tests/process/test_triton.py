@@ -244,6 +244,24 @@ def test_a_hung_server_is_restarted_by_the_supervisor(server, triton):
     triton.canary(LIMIT_S)
 
 
+def test_perception_is_served_and_goes_on_in_process_without_a_server(server):
+    from steadyhand_perception.tray_poses import TrayPoses
+    from steadyhand_perception.triton_poses import TritonPoses, TritonPosesConfig
+
+    server.ready()
+    model = TrayPoses(repository.DEFAULT_REPOSITORY / "tray_poses")
+    image = np.random.default_rng(1).integers(0, 256, model.contract.image_shape, dtype=np.uint8)
+    url = f"127.0.0.1:{server.slot.triton_grpc_port}"
+    served = TritonPoses(model, TritonPosesConfig(url, deadline_s=1.0, retry_s=0.0))
+    answer = wait_for(lambda: (s := served.infer(image)).provider == "triton" and s, "an answer of the server")
+    np.testing.assert_allclose(answer.features, model.infer(image).features, atol=1e-2)
+    nobody = TritonPoses(model, TritonPosesConfig("127.0.0.1:1", deadline_s=0.1))
+    assert nobody.infer(image).provider == model.provider and nobody.problem
+    assert nobody.counts == {"fallback": 1} and served.counts["served"] >= 1
+    served.close()
+    nobody.close()
+
+
 def test_port_taken_is_named(server, tmp_path):
     second = Server(tmp_path)
     assert second.process.wait(LIMIT_S) == 2

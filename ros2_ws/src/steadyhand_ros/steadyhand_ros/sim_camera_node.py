@@ -45,7 +45,7 @@ class SimCameraNode(SteadyhandNode):
     def build(self) -> None:
         self.config = declare(self, SimCameraConfig)
         self._image_pub = self.create_publisher(Image, "camera/image_raw", qos.NEWEST)
-        self._info_pub = self.create_publisher(CameraInfo, "camera/camera_info", qos.LATCHED)
+        self._info_pub = self.create_publisher(CameraInfo, "camera/camera_info", qos.NEWEST)  # with every image, as drivers do
 
     def open(self) -> None:
         self._renderer = Background("renderer", self._draw_all)
@@ -57,8 +57,8 @@ class SimCameraNode(SteadyhandNode):
 
     def _draw_all(self, stopping: threading.Event) -> None:
         camera = CameraConfig()
-        renderer, scene, look = Renderer(camera=camera), SceneClient(), None
-        self._info_pub.publish(_camera_info(camera))
+        renderer, scene, look, newest = Renderer(camera=camera, noise_seed=time.monotonic_ns()), SceneClient(), None, -1
+        info = _camera_info(camera)
         period_s = 1.0 / self.config.rate_hz
         next_s = time.monotonic()
         try:
@@ -69,10 +69,15 @@ class SimCameraNode(SteadyhandNode):
                     if look != (snapshot.look_seed, snapshot.look_split):
                         look = (snapshot.look_seed, snapshot.look_split)
                         renderer.set_look(sample_look(*look))
+                    if snapshot.seq < newest:  # another run of the simulator: a sensor's noise never comes again
+                        renderer.noise_seed += 1
+                    newest = snapshot.seq
                     stamp = self.get_clock().now().to_msg()
                     start = time.perf_counter()
                     pixels = renderer.draw(snapshot)
                     self._draw_ms = (time.perf_counter() - start) * 1e3
+                    info.header.stamp = stamp
+                    self._info_pub.publish(info)
                     self._image_pub.publish(_image(pixels, stamp))
                     self._frames += 1
                 stopping.wait(max(0.0, next_s - time.monotonic()))
