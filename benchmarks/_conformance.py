@@ -840,7 +840,28 @@ def _(s):
     assert s.dashboard.isInRemoteControl()
     s.robot.pendant("local_control")
     assert not s.dashboard.isInRemoteControl()
-    s.robot.pendant("remote_control_on")
+
+
+@call("dashboard.stop(local control)", E_SERIES)
+def _(s):
+    """Refused in local control, and still after the switch to remote, until this client has connected anew.
+
+    Seen on robots: Universal_Robots_ROS_Driver issues 125 and 262, Universal_Robots_ROS2_Driver issue 181.
+    """
+    for control in ("local_control", "remote_control_on"):
+        s.robot.pendant(control)
+        try:
+            s.dashboard.stop()
+        except RuntimeError as error:
+            assert "please switch robot to Remote Control mode and reconnect" in str(error), error
+        else:
+            raise AssertionError(f"not refused, {control}")
+        assert s.control.isProgramRunning() and s.dashboard.running()
+    s.dashboard.disconnect()
+    s.dashboard.connect()
+    s.dashboard.stop()
+    until(lambda: s.receive.getRuntimeState() == 1)
+    s.reupload()
 
 
 @call("dashboard.popup")

@@ -122,8 +122,9 @@ class Stream:
         return [self.left.pop(0)] if self.left else []
 
 
-def state(runtime, *moved):
-    return {"runtime_state": runtime, "actual_q": np.array([0.0] * (6 - len(moved)) + list(moved))}
+def state(runtime, *moved, speed=0.02):
+    q, qd = np.array([0.0] * (6 - len(moved)) + list(moved)), np.array([0.0] * 5 + [speed])
+    return {"runtime_state": runtime, "actual_q": q, "target_qd": qd, "timestamp": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -136,12 +137,22 @@ def state(runtime, *moved):
         ([state(2, 0.02, 0.05), state(1, 0.0)], WRONG, "0.020, 0.050 rad"),
         ([state(2, float("nan")), state(1, 0.0)], WRONG, "nan"),
         ([state(2, 0.03)], WRONG, "closed by the controller"),
+        ([state(2, 0.01), state(2, 0.02, speed=-0.26), state(1, 0.0)], WRONG, "0.260 rad/s, 10 % are 0.026"),
+        ([state(2, 0.01, speed=float("nan")), state(1, 0.0)], WRONG, "nan rad/s"),
     ],
 )
 def test_a_dry_run_is_good_only_there_and_back_by_one_joint(monkeypatch, states, verdict, said):
     monkeypatch.setattr(commissioning, "_samples", Stream.take)
     check = commissioning._watched(Stream(*states), np.zeros(6), 5.0)
     assert check.verdict == verdict and said in check.found
+
+
+def test_the_limit_of_a_dry_run_is_the_controllers_time(monkeypatch):
+    """One that runs slower than ours, as a simulated one on a busy machine, is given the time; a stuck one is not."""
+    monkeypatch.setattr(commissioning, "_samples", Stream.take)
+    states = [state(2, 0.001) | {"timestamp": float(k)} for k in range(9)]
+    check = commissioning._watched(Stream(*states), np.zeros(6), 5.0)
+    assert check.verdict == WRONG and "not done within 5 s (moved 0.001 rad)" in check.found and "closed" not in check.found
 
 
 def test_the_command_keeps_both_reports_and_fails(tmp_path, capsys):
