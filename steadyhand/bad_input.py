@@ -67,6 +67,16 @@ ROWS = (
                  "tests/unit/test_guard_payload.py::test_each_refused_request_is_named_and_changes_nothing",
                  "tests/unit/test_controller_program.py::test_a_payload_out_of_range_or_under_way_is_refused",
                  "tests/process/test_guard_payload.py::test_a_request_without_a_grasp_is_refused_and_with_one_answered")),
+    BadInput("wrong robot: another model, another firmware, another arm behind a controller that calls itself a UR5",
+             "never armed, named; the commissioning wizard says what to do",
+             ("tests/contract/test_robot_ur5.py::test_another_robot_is_named_and_never_armed",
+              "tests/unit/test_right_robot.py::test_an_arm_is_known_by_its_measures",
+              "tests/process/test_commissioning_robot.py::test_another_model_and_an_old_firmware_are_named")),
+    BadInput("local control, and a dashboard connection from before it",
+             "disarms, forbids arming; after the switch back commands go over a new connection",
+             ("tests/process/test_guard_stop_sources.py::test_local_control_of_an_e_series_stops",
+              "tests/unit/test_rtde_client.py::"
+              "test_after_a_switch_of_control_the_dashboard_is_asked_over_a_new_connection")),
     BadInput("play pressed on the pendant, somebody's program, one that does not compile",
              "named with its name, or its line and the controller's words; armed, ours is lost and the arm stops", (
                  "tests/process/test_guard_programs.py::test_a_program_played_at_the_pendant_while_disarmed_is_named",

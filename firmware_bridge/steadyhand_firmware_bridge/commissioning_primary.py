@@ -15,7 +15,7 @@ import numpy as np
 from steadyhand import ur5
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand_firmware_bridge.primary import PRIMARY_PORT, Configured, Item, Packages, TcpOffset, configuration
-from steadyhand_firmware_bridge.right_robot import dh_apart_m, unfit_arm
+from steadyhand_firmware_bridge.right_robot import flange_apart_m, unfit_arm
 
 TCP_TOLERANCE_M = 0.002
 ANGLE_TOLERANCE_RAD = 0.01
@@ -62,8 +62,8 @@ def judge(items: list[Item]) -> list[Finding]:
 
 
 def _configured(c: Configured) -> list[Finding]:
-    unfit, _, remedy = unfit_arm(c.dh_a_m, c.dh_d_m).partition(": ")
-    within = f"DH lengths within {dh_apart_m(c.dh_a_m, c.dh_d_m) * 1e3:.1f} mm of a UR5's"
+    unfit, _, remedy = unfit_arm(c.dh).partition(": ")
+    within = f"by its DH parameters the flange is within {flange_apart_m(c.dh) * 1e3:.1f} mm of a UR5's"
     found = [Finding("kinematics configured", not unfit, unfit or within, remedy)]
     tight = (np.array(c.q_min_rad) > ur5.Q_MIN_RAD + ANGLE_TOLERANCE_RAD) | (
         np.array(c.q_max_rad) < ur5.Q_MAX_RAD - ANGLE_TOLERANCE_RAD

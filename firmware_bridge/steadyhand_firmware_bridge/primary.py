@@ -14,6 +14,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from steadyhand.errors import ProtocolError
+from steadyhand_firmware_bridge.right_robot import DhParameters
 
 PRIMARY_PORT = 30001
 MAX_PACKAGE = 1 << 16
@@ -53,8 +54,7 @@ class Configured:
     q_min_rad: tuple[float, ...]
     q_max_rad: tuple[float, ...]
     qd_max_rad_s: tuple[float, ...]
-    dh_a_m: tuple[float, ...]
-    dh_d_m: tuple[float, ...]
+    dh: DhParameters
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def configuration(kind: int, body: bytes) -> list[Item]:
                 found.append(TcpOffset(_finite(struct.unpack_from(">12d", body[:size], 5)[6:])))
             elif part == CONFIGURATION_DATA:
                 v = _finite(struct.unpack_from(">53d", body[:size], 5))
-                found.append(Configured(v[0:12:2], v[1:12:2], v[12:24:2], v[29:35], v[35:41]))
+                dh = DhParameters(v[29:35], v[35:41], v[41:47], v[47:53])
+                found.append(Configured(v[0:12:2], v[1:12:2], v[12:24:2], dh))
             body = body[size:]
         except struct.error as error:
             raise ProtocolError(f"primary port: sub-package of {len(body)} bytes: {error}") from error

@@ -1,4 +1,5 @@
-"""Driver of a UR5 (CB3) or UR5e: RTDE for feedback and set-points, script port for our program, dashboard for stops.
+"""Driver of a UR5 behind a CB3 or e-Series controller: RTDE for feedback and set-points, script port for our program,
+dashboard for stops. A UR5e's arm has other measures: it is refused (`right_robot`).
 
 One thread, nothing waits: `service` advances whatever is ready. By itself it never powers on, releases brakes or
 unlocks: it uploads our program at arming and asks for the controller's own stop. `begin_act` is an operator's word.
@@ -199,7 +200,7 @@ class Ur5Robot:
         why = unfit_firmware(*version[:2]) if version is not None else ""
         if why:
             return f"firmware {'.'.join(map(str, version))}: {why}"
-        return unfit_arm(arm.dh_a_m, arm.dh_d_m) if arm is not None else ""
+        return unfit_arm(arm.dh) if arm is not None else ""
 
     def arming(self) -> Arming:
         """Where the arming stands."""

@@ -80,7 +80,7 @@ def test_no_arming_without_power(bench, controller):
         (("--model", "UR10"), "get robot model: 'UR10', wanted UR5"),
         (("--version", "3.5.1.10000"), "firmware 3.5.1.10000: update PolyScope to 3.14 or later"),
         (("--version", "10.12.0.1"), "firmware 10.12.0.1: this driver speaks to PolyScope 3 (CB3) and 5 (e-Series)"),
-        (("--kinematics", "UR5e"), "DH lengths up to 73 mm off a UR5's"),  # which calls itself UR5
+        (("--kinematics", "UR5e"), "the arm behind this controller is no UR5"),  # which calls itself UR5
     ],
 )  # fmt: skip
 def test_another_robot_is_named_and_never_armed(arguments, said):

@@ -51,7 +51,7 @@ def test_configuration_and_tcp_are_read(controller):
     configured = {type(i): i for i in items(emulated.state_package(controller), primary.configuration)}
     c, tcp = configured[primary.Configured], configured[TcpOffset]
     assert np.allclose(c.q_min_rad, ur5.Q_MIN_RAD) and np.allclose(c.q_max_rad, ur5.Q_MAX_RAD)
-    assert np.allclose(c.dh_a_m, ur5.DH_A_M) and np.allclose(c.dh_d_m, ur5.DH_D_M)
+    assert np.allclose(c.dh.a_m, ur5.DH_A_M) and np.allclose(c.dh.d_m, ur5.DH_D_M) and np.allclose(c.dh.alpha_rad, ur5.DH_ALPHA_RAD)
     assert np.allclose(c.qd_max_rad_s, 3.34) and np.allclose(tcp.pose, (0, 0, ur5.TOOL_LENGTH_M, 0, 0, 0))
 
 
@@ -131,7 +131,7 @@ def test_the_arms_measures_are_kept_and_an_unreadable_state_costs_only_them(cont
         assert client.counters == {"primary_unreadable": 1}
         peer.sendall(state)
         assert polled(lambda: client.configured is not None)
-        assert client.configured.dh_d_m == tuple(ur5.DH_D_M)
+        assert client.configured.dh.d_m == tuple(ur5.DH_D_M)
         peer.close()
         assert polled(lambda: client.fileno() < 0)
         client.poll(1e6)
@@ -154,7 +154,7 @@ def test_a_ur5_is_found_good_and_each_deviation_is_named(controller):
     def verdict(item, name):
         return next(f for f in commissioning_primary.judge([item]) if f.name == name)
 
-    longer = verdict(replace(configured, dh_a_m=(0.0, -0.612, -0.5723, 0.0, 0.0, 0.0)), "kinematics configured")
+    longer = verdict(replace(configured, dh=replace(configured.dh, a_m=(0.0, -0.612, -0.5723, 0.0, 0.0, 0.0))), "kinematics configured")
     assert longer.good is False and "no UR5" in longer.remedy
     narrow = verdict(replace(configured, q_max_rad=(1.0,) * 6), "joint limits configured")
     assert narrow.good is None and "elbow_joint" in narrow.remedy
