@@ -63,6 +63,14 @@ def test_the_graph_runs_without_the_guard_that_is_a_service_of_its_own():
     assert wanted == ["steadyhand-guard@%i.service", "steadyhand-graph@%i.service"]
 
 
+def test_the_example_of_a_robots_settings_is_one_that_systemd_reads_and_the_units_use():
+    lines = [line.removeprefix("#") for line in (OPS / "robot.env").read_text().splitlines() if "=" in line]
+    used = "".join(p.read_text() for p in SERVICES) + "STEADYHAND_STORAGE ROS_DOMAIN_ID"
+    for line in lines:
+        name, value = line.split("=", 1)
+        assert re.fullmatch(r"[A-Z_]+", name) and name in used and "#" not in value, line
+
+
 @pytest.fixture
 def prefix(tmp_path):
     for version, code in (("1.0", 0), ("1.1", 0), ("2.0", 1)):

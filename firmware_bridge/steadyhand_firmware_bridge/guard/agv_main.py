@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import secrets
 import signal
 import sys
@@ -31,6 +32,7 @@ FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside i
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
+    faulthandler.enable()  # one that hangs and is ended by its watchdog (SIGABRT) says where
     try:
         if args.bridge == "vda5050":
             file = load(args.config)

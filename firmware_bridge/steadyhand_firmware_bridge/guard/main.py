@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import contextlib
+import faulthandler
 import functools
 import ipaddress
 import json
@@ -42,6 +43,7 @@ def fresh_token() -> int:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
+    faulthandler.enable()  # one that hangs and is ended by its watchdog (SIGABRT) says where
     with contextlib.ExitStack() as opened:
         try:
             slot = current_slot()

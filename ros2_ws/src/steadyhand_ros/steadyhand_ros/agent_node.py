@@ -314,7 +314,7 @@ class AgentNode(SteadyhandNode):
             trace = self._trace
             values |= {
                 "trace_dropped": trace.buffer.dropped, "trace_errors": trace.errors, "stops_kept": trace.evidence,
-                "recording_pauses": trace.store.pauses,
+                "recording": paused or "on", "recording_pauses": trace.store.pauses,
             }
         if self._reports.webhook is not None:
             values |= {f"webhook_{name}": n for name, n in self._reports.webhook.counters.items()}
