@@ -8,6 +8,7 @@ from sensor_msgs.msg import Image
 from steadyhand_interfaces.msg import InputHeartbeat, SafetyState
 
 from steadyhand import cell, ur5
+from steadyhand_perception.pictures import GREEN, YELLOW
 from steadyhand_ros import qos
 from tests.support.graph import Graph, node
 
@@ -60,3 +61,9 @@ def test_unsteady_sight_forbids_arming_by_name_and_steady_sight_allows_it(tmp_pa
         first = len(camera.beats)
         graph.until(lambda: len(camera.beats) > first + 30, 30, "beats of a steady scene")
         assert all(b.ok for b in camera.beats[first:])
+        drawn = []  # pictures for people come once somebody looks
+        graph.session.node.create_subscription(Image, "perception/annotated", drawn.append, qos.NEWEST)
+        graph.until(lambda: drawn, 30, "an annotated image")
+        pixels = np.frombuffer(bytes(drawn[0].data), np.uint8).reshape(drawn[0].height, drawn[0].width, 3)
+        marked = (pixels == GREEN).all(axis=2) | (pixels == YELLOW).all(axis=2)
+        assert drawn[0].encoding == "rgb8" and marked.sum() > 20

@@ -32,6 +32,7 @@ from steadyhand_perception.triton_poses import TritonPoses, TritonPosesConfig
 from steadyhand_ros import conversions, qos
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
 from steadyhand_ros.params import declare
+from steadyhand_ros.sight_pictures import SightPictures
 
 FAULT_NAME = "image_fault"
 HEARTBEAT = "perception"  # input name that the guard requires for AUTO
@@ -78,8 +79,10 @@ class PerceptionNode(SteadyhandNode):
         c = self.config = declare(self, PerceptionNodeConfig)
         if not c.model_repository:
             raise ConfigError("model_repository: give the folder of the models")
-        self._model = TrayPoses(Path(c.model_repository) / c.model, c.threads)
+        folder = Path(c.model_repository) / c.model
+        self._model = TrayPoses(folder, c.threads)
         self._check_place()
+        self._pictures = SightPictures(self, self._model, folder)
         self._poses = self._model
         if c.use_triton:
             url = c.triton_url or f"127.0.0.1:{current_slot().triton_grpc_port}"
@@ -191,6 +194,7 @@ class PerceptionNode(SteadyhandNode):
         self._features_pub.publish(features)
         self._say(None)
         self._watch_stability(seen)
+        self._pictures.show(image.header, array, seen)
 
     def _watch_stability(self, seen: Sight) -> None:
         came_s, robot = self._robot or (0.0, None)
@@ -198,7 +202,8 @@ class PerceptionNode(SteadyhandNode):
         camera_m = np.array(self._model.camera.pose_base_link_camera)[:3, 3]
         try:
             shown = unhidden(seen.in_tray, robot.q_rad, camera_m) if still else ()
-            self._stability.add(Seen(shown, seen.features), still)
+            defect = tuple(o.defect for o in shown) if self._model.contract.has_heads else None
+            self._stability.add(Seen(shown, seen.features, defect), still)
         except ConfigError:  # what is not finite
             self._counts["not_finite"] += 1
 
