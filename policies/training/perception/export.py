@@ -167,7 +167,7 @@ def write_int8(model: Path, to: Path, images: np.ndarray) -> None:
             return None if image is None else {INPUT_NAME: image[None]}
 
     prepared = to.with_suffix(".prepared")
-    q.shape_inference.quant_pre_process(str(model), str(prepared))
+    q.shape_inference.quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
     q.quantize_static(
         str(prepared), str(to), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=True,
         op_types_to_quantize=["Conv"], calibrate_method=q.CalibrationMethod.Percentile,
