@@ -20,6 +20,9 @@ SAFETY_CAUSES = {
     7: ("robot_emergency_stop", "release the robot's emergency stop, then power on at the pendant"),
     8: ("violation", "the safety system found a violation: restart it at the pendant"),
     9: ("fault", "the safety system has a fault: see the robot's log"),
+    10: ("validate_joint_id", "confirm the joints at the pendant"),
+    12: ("automatic_mode_safeguard_stop", "close the safeguard of automatic mode and acknowledge it"),
+    13: ("enabling_stop", "hold the three-position enabling device, or leave manual mode"),
 }
 MODE_NAMES = {
     -1: "no_controller", 0: "disconnected", 1: "confirm_safety", 2: "booting", 3: "power_off", 4: "power_on", 5: "idle",

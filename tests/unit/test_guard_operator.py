@@ -244,6 +244,23 @@ def test_what_the_robot_says_stops_under_its_own_name(name, mode):
     assert cause in " ".join(rig.last(Reply).causes)
 
 
+def test_a_protective_stop_that_becomes_a_violation_is_shown_as_one_and_forbids_arming():
+    """A joint that is moved while a stop acts: the robot's safety system goes on to category 0."""
+    rig = rig_of()
+    rig.arm("auto")
+    rig.robot.safety_mode = 3
+    assert rig.run(0.2, until=lambda s: "robot_safety:protective_stop" in names(s))
+    rig.robot.safety_mode, rig.robot.robot_mode = 8, 3
+    assert rig.run(0.2, until=lambda s: {"robot_safety:violation", "robot_mode:power_off"} <= set(names(s)))
+    assert not rig.arm("auto").ok and "robot_safety:violation" in " ".join(rig.last(Reply).causes)
+    rig.robot.safety_mode = 1  # restarted: without power yet
+    rig.run(0.1)
+    assert not rig.arm("auto").ok and "robot_mode:power_off" in " ".join(rig.last(Reply).causes)
+    rig.robot.robot_mode = 7
+    rig.run(0.3)
+    assert rig.arm("auto").ok
+
+
 def test_every_safety_mode_but_normal_is_a_cause():
     rig = rig_of()
     feedback = rig.robot.feedback()

@@ -1,7 +1,8 @@
 """The controller's states as numbers, as RTDE shows them.
 
 Source: Universal Robots, "Real-Time Data Exchange (RTDE) Guide" (robot_mode, safety_mode, runtime_state,
-robot_status_bits, safety_status_bits) and "Remote Control Via TCP/IP" (joint modes).
+robot_status_bits, safety_status_bits) and "Remote Control Via TCP/IP" (joint modes; its sheet of client interfaces numbers
+the safety status, as do ur_dashboard_msgs' SafetyStatus and SafetyMode).
 """
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class SafetyMode(enum.IntEnum):
     ROBOT_EMERGENCY_STOP = 7
     VIOLATION = 8
     FAULT = 9
-    AUTOMATIC_MODE_SAFEGUARD_STOP = 10  # safety_status only, e-Series
-    SYSTEM_THREE_POSITION_ENABLING_STOP = 11
+    AUTOMATIC_MODE_SAFEGUARD_STOP = 12  # safety_status only, e-Series (10 and 11 do not occur here)
+    SYSTEM_THREE_POSITION_ENABLING_STOP = 13
 
     @property
     def legacy(self) -> SafetyMode:
