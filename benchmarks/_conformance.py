@@ -861,6 +861,8 @@ def _(s):
     s.dashboard.connect()
     s.dashboard.stop()
     until(lambda: s.receive.getRuntimeState() == 1)
+    s.control.disconnect()  # it has a dashboard connection of its own, from before the switch
+    assert s.control.reconnect()
     s.reupload()
 
 

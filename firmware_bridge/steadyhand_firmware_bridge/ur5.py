@@ -15,30 +15,21 @@ import numpy as np
 from steadyhand import ur5
 from steadyhand.errors import ProtocolError, RobotError
 from steadyhand.payload import Payload
-from steadyhand.protocols import ALIVE, ActResult, Arming, ArmingPhase, Command, Feedback, ProgramState
+from steadyhand.protocols import ActResult, Arming, Command, Feedback
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
 from steadyhand_firmware_bridge.operator_acts import GRIPPER_ACT, OperatorDashboard
 from steadyhand_firmware_bridge.primary import PrimaryClient
 from steadyhand_firmware_bridge.programs import Programs
-from steadyhand_firmware_bridge.right_robot import MODEL, unfit_arm, unfit_firmware
 from steadyhand_firmware_bridge.robotiq.handle import RobotiqGripper
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
-from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT, ScriptUpload
+from steadyhand_firmware_bridge.ur5_arming import Ur5Arming
 from steadyhand_firmware_bridge.ur5_fields import (
-    GRIPPER, GRIPPER_MASK, OUTPUTS, PAYLOAD, SETPOINT, as_feedback, gripper_outputs, program_state_name,
+    GRIPPER, GRIPPER_MASK, OUTPUTS, PAYLOAD, SETPOINT, as_feedback, gripper_outputs,
 )
 from steadyhand_firmware_bridge.urscript import next_heartbeat
 
 STOP_RETRIED_S = 5.0
 REMOTE_ASKED_S = 0.25  # e-Series: how often the dashboard is asked whether the pendant has taken control
-
-# What the dashboard must answer before a program is uploaded, and what to do when it answers something else.
-CHECKS = {
-    "robotmode": ("RUNNING", "power on and release the brakes at the pendant"),
-    "safetymode": ("NORMAL", "clear the stop at the pendant, by a person who has seen why"),
-    "is in remote control": ("true", "switch the pendant to remote control"),
-    "get robot model": (MODEL, "limits and kinematics here are those of a UR5: do not use it here"),
-}
 
 
 @dataclass(frozen=True)
@@ -78,15 +69,9 @@ class Ur5Robot:
         self._heartbeat = 0
         self._retry_s = 0.0
         self._back_off_s = config.back_off_s
-        self._upload: ScriptUpload | None = None
-        self._arming = Arming(ArmingPhase.IDLE)
-        self._step = ""
-        self._token = 0
-        self._deadline_s = 0.0
-        self._awaited: set[str] = set()
+        self._arming = Ur5Arming(self.rtde, self.dashboard, self.primary, self.programs)
         self._stop_asked = False
         self._stop_until_s = self._stop_retry_s = 0.0  # a stop that was not answered is asked for again, for a while
-        self._e_series = False
         self._local = False
         self._remote_asked_s = self._now_s = 0.0
 
@@ -109,7 +94,7 @@ class Ur5Robot:
             try:
                 widths = self.gripper.widths_m(now_s) if self.gripper is not None else None
                 self._feedback = as_feedback(sample, widths)
-                self.programs.update(self._feedback, self._token, now_s)
+                self.programs.update(self._feedback, self._arming.token, now_s)
             except (KeyError, ValueError, TypeError):
                 self.rtde.close("feedback of unexpected content")
         for reply in self.dashboard.poll(now_s):  # also when idle: it notices that the other end has closed
@@ -125,8 +110,8 @@ class Ur5Robot:
         if self.gripper is not None:
             self.gripper.poll()
             self._act_result = self.gripper.activation(now_s) or self._act_result
-        if self._arming.phase is ArmingPhase.UNDER_WAY:
-            self._advance_arming(now_s)
+        if self._arming.under_way and self._arming.advance(self._feedback, self._stop_asked, now_s):
+            self._ask_stop(now_s)
 
     def _reconnect(self, now_s: float) -> None:
         if self._retry_s == 0.0:
@@ -150,7 +135,7 @@ class Ur5Robot:
 
     def readable(self) -> list:
         """Sockets of the sessions under way."""
-        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._upload, self.gripper, self.primary)
+        sockets = (self.rtde, self.dashboard, self.watch, self.acts, self._arming.upload, self.gripper, self.primary)
         return [s for s in sockets if s is not None and s.fileno() >= 0]
 
     def feedback(self) -> Feedback | None:
@@ -177,101 +162,22 @@ class Ur5Robot:
     def begin_arming(self, token: int, now_s: float) -> None:
         """Start our program; see `Robot.begin_arming`."""
         self._stop_until_s = 0.0
-        self.programs.begin_arming()
-        self._token, self._deadline_s = token, now_s + self.config.arming_timeout_s
-        self._end_upload()
-        version = self.rtde.controller_version
-        self._e_series = version is not None and version[0] >= 5
-        self._awaited = set(CHECKS) - ({"is in remote control"} if not self._e_series else set())
-        self._arming = Arming(ArmingPhase.UNDER_WAY, "asking the dashboard")
-        self._step = "checks"
-        unfit = self._unfit()
-        if unfit:
-            return self._fail(unfit)
-        try:
-            for command in sorted(self._awaited):
-                self.dashboard.request(command, now_s)
-        except RobotError as error:
-            self._fail(str(error))
+        self._arming.begin(token, lambda: self._program(token), self.config.arming_timeout_s, now_s)
 
-    def _unfit(self) -> str:
-        """What forbids this robot for good; empty when nothing does, or when the controller has not told."""
-        version, arm = self.rtde.controller_version, self.primary.configured
-        why = unfit_firmware(*version[:2]) if version is not None else ""
-        if why:
-            return f"firmware {'.'.join(map(str, version))}: {why}"
-        return unfit_arm(arm.dh) if arm is not None else ""
+    def _program(self, token: int) -> str:
+        kept = {} if self._payload is None else {"payload": self._payload}
+        return self.config.render(token, **kept)
 
     def arming(self) -> Arming:
         """Where the arming stands."""
-        return self._arming
-
-    def _fail(self, detail: str) -> None:
-        self._arming = Arming(ArmingPhase.FAILED, detail)
-        self._end_upload()
+        return self._arming.where
 
     def _on_reply(self, reply: DashboardReply) -> None:
         if reply.command == "stop":
             self._stop_asked = False
             if reply.ok:
                 self._stop_until_s = 0.0
-            elif self._step == "clear":
-                self._fail(f"the program before was not ended: {reply.text}")
-        if self._arming.phase is not ArmingPhase.UNDER_WAY:
-            return
-        if reply.command in self._awaited:
-            self._awaited.discard(reply.command)
-            wanted, remedy = CHECKS[reply.command]
-            if not reply.ok:
-                self._fail(reply.text)
-            elif reply.value.upper() != wanted.upper():
-                self._fail(f"dashboard {reply.command}: {reply.value[:60]!r}, wanted {wanted}: {remedy}")
-
-    def _advance_arming(self, now_s: float) -> None:
-        feedback = self._feedback
-        if now_s > self._deadline_s:
-            hint = "; is the controller in remote control?" if self._e_series and self._step == "start" else ""
-            self._fail(f"not done within {self.config.arming_timeout_s} s while {self._arming.detail}{hint}")
-        elif not self.rtde.running or feedback is None:
-            self._fail("RTDE session lost")
-        elif self._step == "checks" and not self._awaited:
-            self._step = "clear"
-            self._arming = Arming(ArmingPhase.UNDER_WAY, "ending the program before")
-            self._ask_stop(now_s)  # a paused one does not count as running
-        elif self._step == "clear" and not feedback.program_running and not self._stop_asked:
-            self._step = "upload"
-            self._arming = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
-            self._upload = ScriptUpload(self.config.host, self._program())
-        elif self._step in ("upload", "start"):
-            self._advance_upload(feedback)
-
-    def _program(self) -> str:
-        kept = {} if self._payload is None else {"payload": self._payload}
-        return self.config.render(self._token, **kept)
-
-    def _advance_upload(self, feedback: Feedback) -> None:
-        if self.programs.error:
-            return self._fail(f"the controller does not run our program: {self.programs.error}")
-        if self._upload is not None:
-            failure = self._upload.advance()
-            if failure:
-                return self._fail(f"script port {self.config.host}:{SCRIPT_PORT}: {failure}")
-            if self._upload.done and self._step == "upload":
-                self._step = "start"
-                self._arming = Arming(ArmingPhase.UNDER_WAY, "waiting for our program to be ready")
-        if feedback.program_token != self._token:
-            return None  # state of a program before ours
-        if feedback.program_state in ALIVE and feedback.program_running:
-            self._end_upload()
-            self._arming = Arming(ArmingPhase.READY)
-        elif feedback.program_state not in ALIVE and feedback.program_state != ProgramState.NONE:
-            self._fail(f"our program stopped at its start: state {program_state_name(feedback.program_state)}")
-        return None
-
-    def _end_upload(self) -> None:
-        if self._upload is not None:
-            self._upload.close()
-            self._upload = None
+        self._arming.replied(reply)
 
     # --- acts of an operator ---
 
@@ -302,8 +208,8 @@ class Ur5Robot:
 
     def stop_program(self, now_s: float) -> None:
         """Dashboard `stop`; asked for again each second, for 5 s, while the dashboard does not answer."""
-        if self._arming.phase is ArmingPhase.UNDER_WAY:
-            self._fail("stopped")
+        if self._arming.under_way:
+            self._arming.fail("stopped")
         self._stop_until_s = now_s + STOP_RETRIED_S
         self._ask_stop(now_s)
 
@@ -349,7 +255,7 @@ class Ur5Robot:
         """Let go; writes nothing."""
         if self.gripper is not None:
             self.gripper.close()
-        self._end_upload()
+        self._arming.close()
         self.dashboard.close()
         self.watch.close()
         self.acts.close()
