@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from steadyhand import kinematics
 
@@ -80,23 +81,27 @@ def brake(start_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray, acceleration_
 
 def tool_line(start_s: float, q_rad: np.ndarray, goal_position_m: np.ndarray, goal_yaw_rad: float,
               velocity_m_s: float, acceleration_m_s2: float, grid_s: float = 0.05) -> Trajectory:
-    """Straight line of the tool, pointing down, from rest at `q_rad` to a position and yaw, on the same branch.
+    """Straight line of the tool from rest at `q_rad` to a position, pointing down with a yaw, on the same branch.
 
+    It turns about one axis on the way, at most at 1 rad/s: a tool that is tilted at first is upright at the end.
     Inverse kinematics on a grid of the path, cubic Hermite between. KinematicsError where the line leaves reach.
     """
     q0 = np.asarray(q_rad, dtype=float)
     pose = kinematics.pose_base_link_tool(q0)
-    p0, p1 = pose[:3, 3], np.asarray(goal_position_m, dtype=float)
-    yaw0 = math.atan2(pose[1, 0], pose[0, 0])
-    turn = math.remainder(goal_yaw_rad - yaw0, 2 * math.pi)
-    total_s = max(duration_s(float(np.linalg.norm(p1 - p0)), velocity_m_s, acceleration_m_s2),
-                  duration_s(abs(turn), 1.0, 4.0))
+    goal = kinematics.tool_down(*np.asarray(goal_position_m, dtype=float), goal_yaw_rad)
+    way = goal[:3, 3] - pose[:3, 3]
+    turn = kinematics.rotation_vector(goal[:3, :3] @ pose[:3, :3].T)
+    total_s = max(duration_s(float(np.linalg.norm(way)), velocity_m_s, acceleration_m_s2),
+                  duration_s(float(np.linalg.norm(turn)), 1.0, 4.0))
     count = max(int(math.ceil(total_s / grid_s)), 2)
     share = np.linspace(0.0, 1.0, count + 1)
     share = share**3 * (10 - 15 * share + 6 * share**2)
     knots = [q0]
     for s in share[1:]:
-        knots.append(kinematics.ik_near(kinematics.tool_down(*(p0 + s * (p1 - p0)), yaw0 + s * turn), knots[-1]))
+        wanted = np.eye(4)
+        wanted[:3, :3] = Rotation.from_rotvec(s * turn).as_matrix() @ pose[:3, :3]
+        wanted[:3, 3] = pose[:3, 3] + s * way
+        knots.append(kinematics.ik_near(wanted, knots[-1]))
     q = np.stack(knots)
     step_s = total_s / count
     slope = np.gradient(q, step_s, axis=0)

@@ -61,6 +61,18 @@ def test_a_tool_line_is_straight_and_on_its_branch():
     assert np.allclose(kinematics.pose_base_link_tool(path.goal_q_rad)[:3, 3], goal, atol=1e-5)
 
 
+@pytest.mark.parametrize("joint, tilt_rad", [(4, 0.68), (4, -0.5), (3, 0.4), (5, 2.5)])
+def test_a_tool_that_is_tilted_at_first_is_turned_upright_on_the_way(joint, tilt_rad):
+    tilted = HOME + tilt_rad * np.eye(6)[joint]
+    position = kinematics.pose_base_link_tool(tilted)[:3, 3]
+    path = trajectory.tool_line(2.0, tilted, position + [0.0, 0.0, 0.05], 0.0, 0.3, 1.0)
+    q = np.stack([path.q_rad(2.0 + t) for t in np.arange(0.0, path.duration_s + 0.008, 0.008)])
+    assert np.allclose(q[0], tilted) and np.abs(np.diff(q, axis=0) / 0.008).max() < 2.0
+    pose = kinematics.pose_base_link_tool(q[-1])
+    assert np.allclose(pose[:3, 3], position + [0.0, 0.0, 0.05], atol=1e-5)
+    assert pose[2, 2] < -0.9999 and abs(np.arctan2(pose[1, 0], pose[0, 0])) < 1e-4
+
+
 def test_a_line_out_of_reach_raises():
     with pytest.raises(KinematicsError):
         trajectory.tool_line(0.0, HOME, np.array([1.5, 0.0, 0.2]), 0.0, 0.3, 1.0)
