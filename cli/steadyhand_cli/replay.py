@@ -17,6 +17,8 @@ from rich.table import Table
 
 from steadyhand import collision, contact, kinematics, ur5
 from steadyhand.errors import ConfigError
+from steadyhand.impulse import ImpulseDetector
+from steadyhand.impulse_channels import CHANNELS
 from steadyhand.joint_estimator import GATE_CHI2, JointEstimator
 from steadyhand.limits import UR5_LIMITS
 from steadyhand.link_monitor import LinkMonitor
@@ -44,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         config = replay_agv.vehicle_config(args.config, recording)
         report, shown = replay_agv.analyse(recording, config), replay_agv.show
     else:
-        report, shown = analyse(bag.read(args.bag)), show
+        recording = bag.read(args.bag)
+        report, shown = analyse(recording) | {"impulses": impulses(recording.actual)}, show
     report["bag"] = args.bag.name
     path = args.json or current_slot().out_dir / "replay" / f"{args.bag.resolve().name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +102,17 @@ def _estimate(joints: bag.JointRecording) -> dict:
         "rejected": estimator.rejected, "restarts": restarts, "nis_mean": float(nis.mean()),
         "degrees_of_freedom": 2 * ur5.DOF, "outliers": int((nis > GATE_CHI2).sum()),
     }
+
+
+def impulses(joints: bag.JointRecording) -> dict:
+    """Single readings that nothing around them explains, by channel and joint (`steadyhand.impulse`)."""
+    found = {}
+    for kind, rows in (("position", joints.q_rad), ("velocity", joints.qd_rad_s), ("current", joints.current_a)):
+        detector = ImpulseDetector(CHANNELS[kind])
+        for time_s, row in zip(joints.time_s, rows):
+            detector.update(time_s, row)
+        found[kind] = dict(zip(ur5.JOINT_NAMES, detector.found.tolist()))
+    return found
 
 
 def _aligned(actual: bag.JointRecording, target: bag.JointRecording) -> tuple[bag.JointRecording, bag.JointRecording]:
@@ -188,7 +202,8 @@ def show(console: Console, report: dict) -> None:
         f"refused messages: {report['refused_messages'] or 'none'}\n"
         f"estimator: {e['outliers']} outliers, "
         f"mean NIS {e['nis_mean']:.1f} for {e['degrees_of_freedom']} degrees of freedom, "
-        f"{e['rejected']} rejected, {e['restarts']} starts",
+        f"{e['rejected']} rejected, {e['restarts']} starts\n"
+        f"impulses: {', '.join(f'{sum(n.values())} in {kind}' for kind, n in report['impulses'].items())}",
         highlight=False,
     )
     if "clock_drift_ppb" in report["link"]:

@@ -89,7 +89,11 @@ def test_targets_that_come_a_little_earlier_or_later_are_matched(recording, earl
 
 def test_command_writes_json(tmp_path, capsys):
     assert main(["replay", str(SAMPLE), "--json", str(tmp_path / "r.json")]) == 0
-    assert json.loads((tmp_path / "r.json").read_text())["gate"]["refused"] == 0
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["gate"]["refused"] == 0
+    for kind, by_joint in report["impulses"].items():  # ordinary motion: false alarms of the detector
+        assert max(by_joint.values()) < 0.03 * report["samples"], kind
+    assert "impulses: " in capsys.readouterr().out
 
 
 def test_missing_bag(capsys):
