@@ -17,6 +17,8 @@ GOALS = {
     "policy_call.triton_p99_ms": ("<=", 5, "source: 42"),
     "control_loop.quiet_p999_ms": ("<=", 0.5, "SCHED_FIFO"),
     "control_loop.loaded_p999_ms": ("<=", 1, "SCHED_FIFO"),
+    "spikes.tpr": (">=", 0.95, "at the operating point found on slow recordings"),
+    "spikes.fpr": ("<=", 0.01, ""),
     "gate_admission.real_moves_refused": ("<=", 0.01, ""),
     "gate_admission.chunks_refused": ("<=", 0.01, ""),
 }

@@ -1,9 +1,10 @@
-"""`filter_success`: success of the shipped policy with and without the filters, under impulse noise (PyBullet, paired seeds).
+"""`filter_success`: the shipped policy with and without the filters, under impulse noise (PyBullet, paired scenes).
 
 Arms, each on the same scenes: `told` reads what the arm was told, as the running graph does; `measured` reads the
-sensors; `filtered` through the filters; `noisy` has impulses on joints and target, normal with `--sigmas` times the channel's
-sigma, once in `--every` steps of motion; `noisy_filtered` both. `filtered` against `measured` is what the filters' delay
-costs, `noisy_filtered` against `noisy` what they are worth. Trials are kept one by one: an interrupted run goes on.
+sensors; `filtered` through the filters; `noisy` has impulses on joints and target, normal with `--sigmas` times the
+channel's sigma, once in `--every` steps of motion; `noisy_filtered` both. `filtered` against `measured` is what the
+filters' delay costs, `noisy_filtered` against `noisy` what they are worth. Trials are kept one by one: an interrupted
+run goes on.
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--sigmas", type=float, default=5.0)
     parser.add_argument("--every", type=float, default=100.0)
-    parser.add_argument("--minutes", type=float, default=1e6, help="begin no scene after so long; the next call goes on")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no scene after so long")
     parser.add_argument("--fresh", action="store_true", help="throw away what is kept")
 
 

@@ -6,10 +6,10 @@ measured in has three parts:
 
     score = |median of predictions - x| / (noise + g_r recent + g_d disagreement)
 
-`noise` is the channel's ordinary change between samples, `recent` the robust scale (1.4826 times the median) of the last
-residuals, and `disagreement` the range of the predictions. In fast motion the sides disagree about what comes between
-them, so that the threshold rises with the motion itself and at once; the reading that is judged has no part in it. No
-model of the robot is used.
+`noise` is the channel's ordinary change between samples, `recent` the robust scale (1.4826 times the median) of the
+last residuals, and `disagreement` the range of the predictions. In fast motion the sides disagree about what comes
+between them, so that the threshold rises with the motion itself and at once; the reading that is judged has no part
+in it. No model of the robot is used.
 
 Two rules keep apart what looks alike. A step of the signal is explained by the side it belongs to: the nearest
 prediction must leave a tenth of the residual. A neighbour of a spike is not one: its deviation from the straight line
@@ -49,7 +49,7 @@ class ImpulseConfig:
         check_ranges(self)
         noise = np.asarray(self.noise_std, dtype=float)
         if noise.ndim != 1 or not len(noise) or not np.isfinite(noise).all() or not (noise > 0).all():
-            raise ConfigError(f"ImpulseConfig.noise_std = {self.noise_std}: give finite numbers above 0, one per channel")
+            raise ConfigError(f"ImpulseConfig.noise_std = {self.noise_std}: give a finite number above 0 per channel")
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def rendered(args: argparse.Namespace, poses: TrayPoses, refused: Counter) -> tu
     from steadyhand_sim.camera import Renderer
     from steadyhand_sim.perturbation import Family, paired_scene
 
-    for name, value, low in (("scenes", args.scenes, 1), ("images", args.images, SsiConfig.images_min), ("seed", args.seed, 0)):
-        if value < low:
+    for name, low in (("scenes", 1), ("images", SsiConfig.images_min), ("seed", 0)):
+        if (value := getattr(args, name)) < low:
             raise ConfigError(f"--{name} {value}: give {low} or more")
     family, renderer = Family(light=not args.no_light), Renderer()
     scenes, truth = [], []
@@ -104,8 +104,9 @@ def recorded(path: Path, topic: str, refused: Counter) -> list[Iterable[np.ndarr
         raise ConfigError(f"recording {path}: give a ROS 2 bag's folder, or a folder of pictures")
     if (path / "metadata.yaml").is_file():
         return [of_bag(path, topic, refused)]
-    inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir()]
-    scenes = [files for folder in (inner or [path]) if (files := sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES))]
+    folders = [folder for folder in sorted(path.iterdir()) if folder.is_dir()] or [path]
+    found = [sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURES) for folder in folders]
+    scenes = [files for files in found if files]
     if not scenes:
         raise ConfigError(f"recording {path}: holds no picture ({', '.join(sorted(PICTURES))}) and no metadata.yaml")
     return [of_files(files, refused) for files in scenes]

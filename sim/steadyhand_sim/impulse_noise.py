@@ -2,8 +2,9 @@
 
 At each control step a joint's chance to disturb a channel is its current's step over the running mean of its steps,
 over `every_steps`: switching motors disturb, and on average each channel of a moving joint is hit once in
-`every_steps` steps of motion. A joint whose current stands still disturbs nothing. Channels that belong to no joint are driven by the mean of all. An impulse is one reading's, normal with
-`sigmas` times the channel's `sigma`, its ordinary change between readings.
+`every_steps` steps of motion. A joint whose current stands still disturbs nothing. Channels that belong to no joint are
+driven by the mean of all. An impulse is one reading's, normal with `sigmas` times the channel's `sigma`, its ordinary
+change between readings.
 """
 from __future__ import annotations
 
@@ -61,5 +62,6 @@ class ImpulseNoise:
         self._mean_a += weight * (step_a - self._mean_a)
         chance = np.where(moves, step_a / np.maximum(self._mean_a, STEP_MIN_A), 0.0) / self.config.every_steps
         groups, rest = divmod(len(self._sigma), ur5.DOF)
-        hit = self._rng.random(len(self._sigma)) < np.concatenate([np.tile(chance, groups), np.full(rest, chance.mean())])
+        chance = np.concatenate([np.tile(chance, groups), np.full(rest, chance.mean())])
+        hit = self._rng.random(len(self._sigma)) < chance
         return hit * self.config.sigmas * self._sigma * self._rng.standard_normal(len(self._sigma))

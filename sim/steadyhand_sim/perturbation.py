@@ -1,7 +1,7 @@
 """The perturbation family of the stability index: what changes between the images of one scene, and what does not.
 
-Per image: the light (direction, colour, distance, ambient, diffuse, specular, shadow) and the exposure, drawn from a split's
-ranges of `look`; sensor noise of its own; the camera's place, 1 mm. Per scene: cubes, colours, distractors, the
+Per image: the light (direction, colour, distance, ambient, diffuse, specular, shadow) and the exposure, drawn from a
+split's ranges of `look`; sensor noise of its own; the camera's place, 1 mm. Per scene: cubes, colours, distractors, the
 sensor, and the camera's mounting error.
 """
 from __future__ import annotations

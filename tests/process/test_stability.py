@@ -1,4 +1,4 @@
-"""The perception node measures the stability of what it sees while the arm rests, and says by name what forbids arming."""
+"""The perception node measures how stable what it sees is while the arm rests, and names what forbids arming."""
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,8 @@ class Camera:
         self._images.publish(message)
         q, rest = cell.HOME_Q_RAD.tolist(), [0.0] * ur5.DOF
         self._states.publish(SafetyState(
-            mode=self.mode, at_rest=True, joint_names=list(ur5.JOINT_NAMES), q=q, qd=rest, q_commanded=q, qd_commanded=rest,
+            mode=self.mode, at_rest=True, joint_names=list(ur5.JOINT_NAMES),
+            q=q, qd=rest, q_commanded=q, qd_commanded=rest,
         ))
 
 

@@ -1,4 +1,4 @@
-"""Stability index over any images: bounded, blind to the order of images and detections, to where the tray's objects lie."""
+"""Stability index over any images: bounded, blind to the order of images and detections and to where objects lie."""
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -26,6 +26,7 @@ def quoted(r: dict) -> dict[str, list[str]]:
     job, loop, call, seen = r["main_job"], r["control_loop"], r["policy_call"], r["perception_spine"]
     start, gate, emulated = r["cold_start"], r["gate_admission"], r["emulated_controller"]
     moving = gate["real_moving_samples"]
+    spikes = r["spikes"]
     chunks = [gate["chunks"][name] for name in ("demonstrator", "policy")]
     training = gate["chunks"]["training"]
     return {
@@ -58,6 +59,18 @@ def quoted(r: dict) -> dict[str, list[str]]:
             f"{emulated['cb3']['lag_ours_ms']} ms with our program's",
             f"p99.9 {emulated['cb3']['interval_p999_ms']:.1f} ms apart at 8 ms and "
             f"{emulated['e_series']['interval_p999_ms']:.1f} ms at 2 ms",
+        ],
+        "docs/filters.md": [
+            *(
+                f"| {kind} | {100 * k['tpr']:.1f} % | {100 * k['fpr']:.2f} % | {100 * k['tpr_at_1_percent']:.1f} % | "
+                f"{100 * k['plain']['tpr_at_1_percent']:.1f} % |" for kind, k in spikes["kinds"].items()
+            ),
+            f"{100 * spikes['tpr']:.1f} % (95 % interval {100 * spikes['tpr_low']:.1f} % to "
+            f"{100 * spikes['tpr_high']:.1f} %) of the spikes are found at {100 * spikes['fpr']:.2f} % false alarms",
+            f"{100 * spikes['kinds']['velocity']['ordinary']['tpr']:.1f} % of the velocity's",
+            f"{100 * spikes['plain']['three_sigma']['tpr']:.1f} % at "
+            f"{100 * spikes['plain']['three_sigma']['fpr']:.1f} % false alarms",
+            f"recordings, {100 * spikes['plain']['tuned']['tpr']:.1f} % at {100 * spikes['plain']['tuned']['fpr']:.1f} %",
         ],
         "docs/policies.md": [
             f"of {training['offered']:,} chunks were refused when they were made, {training['refused']} are by today's",

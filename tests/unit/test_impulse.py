@@ -46,7 +46,8 @@ def test_fast_motion_is_no_spike_where_a_plain_threshold_misfires():
 
 def test_a_step_is_no_spike():
     t = np.arange(60) * PERIOD_S
-    x = np.where(np.arange(60) < 30, 0.0, 1.0)[:, None] * [1.0, -1.0] + np.random.default_rng(1).normal(0, 0.001, (60, 2))
+    x = np.where(np.arange(60) < 30, 0.0, 1.0)[:, None] * [1.0, -1.0]
+    x += np.random.default_rng(1).normal(0, 0.001, (60, 2))
     assert not any(v.spikes.any() for v in judge(t, x))
 
 

@@ -1,4 +1,4 @@
-"""Stability index: known spreads come out as defined, objects are followed, the gate's word is right, bad input refused."""
+"""Stability index: known spreads come out as defined, objects are followed, the gate speaks, bad input is refused."""
 import numpy as np
 import pytest
 
@@ -48,7 +48,8 @@ def test_an_object_that_comes_and_goes_is_refused_by_name():
     images = [Seen(i.objects[: 3 if k % 2 else 2]) for k, i in enumerate(images)]
     found = report([images])
     assert found.signals["presence"].worst == pytest.approx(0.99 / 2) and found.verdict == "refuse"
-    assert found.causes == (f"perception unstable: SSI of presence is {found.signals['presence'].p95:.3f}, at most 0.15",)
+    p95 = found.signals["presence"].p95
+    assert found.causes == (f"perception unstable: SSI of presence is {p95:.3f}, at most 0.15",)
 
 
 def test_an_object_that_moves_away_is_another_one():
