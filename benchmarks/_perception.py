@@ -60,11 +60,7 @@ def grasp_figures(asked: np.ndarray, sights: list[Sight]) -> dict:
 
 def stability(sights: list[Sight], renders: int) -> SsiReport:
     """SSI over consecutive groups of images, each of one scene."""
-    seen = [
-        Seen(s.objects, s.features, None if any(o.defect is None for o in s.objects) else
-             tuple(o.defect for o in s.objects))
-        for s in sights
-    ]
+    seen = [Seen(s.objects, s.features) for s in sights]
     return report([seen[k : k + renders] for k in range(0, len(seen), renders)])
 
 

@@ -51,18 +51,14 @@ class SsiConfig:
 
 @dataclass(frozen=True)
 class Seen:
-    """What perception says of one image of a scene. `defect`: a probability per object, None when it has no such head;
-    `features` (F,) likewise."""
+    """What perception says of one image of a scene. `features` (F,); None when the model has none."""
 
     objects: tuple[Detection, ...]
     features: np.ndarray | None = None
-    defect: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.defect is not None and len(self.defect) != len(self.objects):
-            raise ConfigError(f"defect has {len(self.defect)} values for {len(self.objects)} objects: give one each")
-        numbers = [[*o.position_m, o.yaw_rad, o.presence] for o in self.objects]
-        for name, values in (("objects", numbers), ("defect", self.defect), ("features", self.features)):
+        numbers = [[*o.position_m, o.yaw_rad, o.presence, o.defect or 0.0] for o in self.objects]
+        for name, values in (("objects", numbers), ("features", self.features)):
             if values is not None and not np.isfinite(np.asarray(values, dtype=float)).all():
                 raise ConfigError(f"{name} of an image hold what is not finite: refuse that image")
 
@@ -74,7 +70,7 @@ class Followed:
     xy_m: np.ndarray  # (N, 2)
     yaw_rad: np.ndarray  # (N,)
     presence: np.ndarray  # (N,)
-    defect: np.ndarray  # (N,)
+    defect: np.ndarray  # (N,); all NaN when the model does not say
 
 
 def follow(images: Sequence[Seen], gate_m: float) -> list[Followed]:
@@ -98,8 +94,8 @@ def follow(images: Sequence[Seen], gate_m: float) -> list[Followed]:
         for i, o in enumerate(image.objects):
             one = found[index[i]]
             one.xy_m[k], one.yaw_rad[k], one.presence[k] = places[i], o.yaw_rad, o.presence
-            if image.defect is not None:
-                one.defect[k] = image.defect[i]
+            if o.defect is not None:
+                one.defect[k] = o.defect
         hits[index] += 1
         means[index] += (places - means[index]) / hits[index][:, None]
     return found

@@ -18,10 +18,10 @@ def scene(rng, n=40, spots=SPOTS, xy_std=0.0, yaw_std=0.0, presence=0.99, featur
     for _ in range(n):
         objects = tuple(
             Detection(np.array([*(np.array(s) + rng.normal(0, xy_std, 2)), 0.02]), yaw + rng.normal(0, yaw_std),
-                      presence, 0.002)
+                      presence, 0.002, defect and defect(rng))
             for s in spots
         )
-        images.append(Seen(objects, features(rng) if features else None, defect and tuple(defect(rng) for _ in spots)))
+        images.append(Seen(objects, features(rng) if features else None))
     return images
 
 
@@ -85,7 +85,7 @@ def test_nothing_seen_is_no_verdict():
     (lambda: report([]), "no scene"),
     (lambda: Seen((), np.array([1.0, np.nan])), "features of an image"),
     (lambda: Seen((Detection(np.array([0.5, np.inf, 0]), 0.0, 0.9, 0.001),)), "objects of an image"),
-    (lambda: Seen((), defect=(0.5,)), "defect has 1 values for 0 objects"),
+    (lambda: Seen((Detection(np.zeros(3), 0.0, 0.9, 0.001, np.nan),)), "objects of an image"),
     (lambda: SsiConfig(good=0.2), "SsiConfig.good = 0.2"),
     (lambda: SsiConfig(images_min=1), "images_min = 1"),
     (lambda: report([[Seen((), np.zeros(n))] * 30 for n in (3, 4)]), "dimensions"),
