@@ -129,6 +129,8 @@ class Ur5Robot:
         for reply in self.watch.poll(now_s):
             if reply.ok:
                 self._local = reply.value.lower() == "false"
+            if self._local:
+                self.watch.close()  # a connection from before a switch of control is not to be relied on
         if self.watch.idle and now_s - self._remote_asked_s >= REMOTE_ASKED_S:
             self._remote_asked_s = now_s
             self.watch.request("is in remote control", now_s)

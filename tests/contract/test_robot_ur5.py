@@ -96,6 +96,26 @@ def test_another_robot_is_named_and_never_armed(arguments, said):
         controller.end()
 
 
+def test_local_control_and_back_needs_no_restart():
+    """Connections of the dashboard that have seen the switch are refused by an e-Series: they are made anew."""
+    controller = Controller("--e-series")
+    bench = Ur5Bench()
+    try:
+        bench.connect()
+        bench.arm()
+        bench.robot.stop_program(bench.now_s)
+        assert bench.run(5.0, until=lambda: not bench.robot.feedback().program_running)
+        controller.pendant("local_control")
+        assert bench.run(5.0, until=lambda: "robot_local" in bench.robot.troubles())
+        assert "is in remote control: 'false'" in failed(bench)
+        controller.pendant("remote_control_on")
+        assert bench.run(5.0, until=lambda: not bench.robot.troubles())
+        bench.arm()
+    finally:
+        bench.robot.close()
+        controller.end()
+
+
 def test_a_program_that_does_not_start_ends_in_a_named_failure(bench, controller):
     bench.robot.config = Ur5Config(host(), lambda token: "def nothing():\n  sync()\nend\n", arming_timeout_s=1.0)
     bench.connect()
