@@ -85,4 +85,12 @@ ROWS = (
     BadInput("nonsense from the controller's primary port", "costs that connection, counted; nothing depends on it", (
         "tests/unit/test_primary.py::test_no_body_crashes_the_parsers",
         "tests/unit/test_primary.py::test_a_hostile_peer_costs_the_connection_and_is_counted")),
+    BadInput("a disk that is full, refuses a write, or vanishes",
+             "recording stops, one warning, counted, and goes on with room again; graph and guard go on; nothing waits", (
+                 "tests/unit/test_storage.py::"
+                 "test_a_full_disk_stops_the_trace_once_and_loudly_and_room_lets_it_go_on",
+                 "tests/unit/test_recording_and_keys.py::"
+                 "test_a_full_disk_is_counted_once_and_the_next_intervention_is_written",
+                 "tests/unit/test_guard_disk.py::test_the_loop_touches_no_file_from_arming_to_rest",
+                 "tests/process/test_service.py::test_a_full_disk_behind_its_log_costs_the_guard_nothing")),
 )

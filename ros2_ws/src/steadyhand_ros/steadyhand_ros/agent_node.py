@@ -23,12 +23,13 @@ from steadyhand import health
 from steadyhand.agent import Agent, AgentConfig
 from steadyhand.config import check_ranges, described
 from steadyhand.errors import ConfigError, ProtocolError
+from steadyhand.guard_state import ARMED
 from steadyhand.phases import ExecutorConfig
 from steadyhand.planner import PlannerConfig
 from steadyhand.slot import current_slot
 from steadyhand.task import Code, Decision, Feedback, Goal, Inputs, PolicyReply, Result
 from steadyhand.trace import Record
-from steadyhand.types import Estimate, EstimateMode, Mode, RobotState, Verdict
+from steadyhand.types import Estimate, EstimateMode, RobotState, Verdict
 from steadyhand_firmware_bridge import storage
 from steadyhand_firmware_bridge.storage import Store
 from steadyhand_ros import conversions, qos
@@ -43,7 +44,6 @@ from steadyhand_ros.webhook import Webhook, WebhookConfig
 REALTIME_PRIORITY = 5  # below guard and shell: 100 ms without a chunk stop a moving arm, also on a busy machine
 HEARTBEAT = "agent"  # input name that the guard requires for AUTO
 TIMER_S, HEARTBEAT_S, FEEDBACK_S = 0.05, 0.02, 0.2
-ARMED = (Mode.ARMED_AUTO, Mode.ARMED_MANUAL, Mode.RECOVERING)
 SILENT_S = 1.0  # without a state or an estimate for so long: its sender is not well
 
 
