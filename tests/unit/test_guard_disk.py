@@ -1,8 +1,10 @@
 """No cycle of the guard waits for a disk: what the loop opens is watched from arming to rest."""
 import gc
+import re
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +14,14 @@ from steadyhand.guard_protocol import Chunk, Gripper, Verdict
 from steadyhand_firmware_bridge import fake, operator, urscript
 from steadyhand_firmware_bridge.client import GuardClient
 from steadyhand_firmware_bridge.fake import FakeRobot
+from steadyhand_firmware_bridge.guard import loop as loop_module
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop
 from steadyhand_firmware_bridge.guard.main import fresh_token
 from steadyhand_firmware_bridge.guard.server import Server
 
+GUARD = Path(loop_module.__file__).parent
 
 @pytest.fixture
 def server(tmp_path):
@@ -99,3 +103,9 @@ def test_the_controllers_program_is_read_before_the_loop():
     finally:
         del _watched[threading.get_ident()]
     assert touched == []
+
+
+@pytest.mark.parametrize("path", sorted(GUARD.glob("*.py")), ids=lambda p: p.name)
+def test_what_a_guard_prints_may_be_refused_by_a_full_disk(path):
+    # service.say and say_exception never raise
+    assert not re.search(r"\bprint\(|traceback\.|logging", path.read_text())

@@ -102,7 +102,7 @@ def _check_promises(args: argparse.Namespace, config: GuardConfig, slot_host: st
         raise ConfigError(
             f"guard configuration {args.config}: {weakened}: tighten them, or say --weaker-limits if no real robot moves"
         )
-    print(f"steadyhand-guard: limits weaker than promised: {weakened}", file=sys.stderr, flush=True)
+    say(f"steadyhand-guard: limits weaker than promised: {weakened}", error=True)
 
 
 def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Robot:
