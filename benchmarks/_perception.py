@@ -29,11 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def test_set(args: argparse.Namespace, name: str) -> tuple[ImageSet, int]:
     """A set, rendered where it is not there yet, and how many of its images to look at."""
     config = load_config(args.config, args.out)
+    settings = config["sets"][name]
     if args.images:
-        config["sets"][name]["images"] = args.images
+        renders = settings.get("renders", 1)  # whole scenes, two at least
+        settings["images"] = args.images if renders == 1 else max(2, args.images // renders) * renders
     render_set(config, name)
     images = load_set(config, name)
-    return images, min(len(images), config["sets"][name]["images"])
+    return images, min(len(images), settings["images"])
 
 
 def peaks_of(objects: tuple[Detection, ...], limit_p: float = 0.5) -> Peaks:

@@ -115,9 +115,8 @@ def run(args: argparse.Namespace) -> Path:
     by_count = {
         n: summary([r for r, m in zip(results, labels["n_tray"]) if m == n]) for n in range(cell.MAX_CUBES + 1)
     }
-    repeated, renders = config["sets"]["stability"], config["sets"]["stability"]["renders"]
-    still, still_count = shared.test_set(argparse.Namespace(**vars(args) | {"images": repeated["images"]}), "stability")
-    report = shared.stability(shared.look(poses, still, still_count), renders)
+    still, still_count = shared.test_set(args, "stability")
+    report = shared.stability(shared.look(poses, still, still_count), config["sets"]["stability"]["renders"])
     elapsed_ms = [s.inference_ms for s in sights]
     metrics = {
         **headline({n: f for n, f in by_count.items() if f["images"]}, report, args.repository / MODEL_FILE),
