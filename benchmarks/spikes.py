@@ -15,7 +15,9 @@ point; `tpr_at_1_percent` is read off it, thus chosen on the run itself.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import operator
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,54 +127,65 @@ def roc(counts: dict[float, Counts]) -> list[dict]:
     return [{"factor": f} | {k: v for k, v in c.rates().items() if k in ("tpr", "fpr")} for f, c in counts.items()]
 
 
+@dataclass(frozen=True)
+class OfKind:
+    """What came of one kind of channels: Counts by factor of the threshold, those of the control arms, and figures."""
+
+    detector: dict[float, Counts]
+    plain: dict[str, Counts]
+    metrics: dict
+
+
+def of_kind(run: Channels, config: ImpulseConfig, tuning: list[Channels], noise: np.ndarray, copies: int, rng):
+    """`OfKind` of one kind of channels. `tuning`: the recordings that the plain rule's second threshold is found on."""
+    own = np.diff(run.values, axis=0).std(axis=0)
+    counts, values, where = judge(run, config, SIGMAS * own, False, copies, rng)
+
+    def plainly(factor: float) -> Counts:
+        return counted(where, plain(values, factor * np.tile(noise, copies), where), run.stamp_s)
+
+    differences = np.concatenate([np.abs(np.diff(c.values, axis=0)) / noise for c in tuning])
+    arms = {"three_sigma": plainly(3.0), "tuned": plainly(float(np.quantile(differences, 1 - FALSE_ALARMS)))}
+    sweep = {f: plainly(f) for f in np.geomspace(0.1, 200, 25)}
+    others = {
+        name: judge(run, config, sizes, drawn, max(1, copies // 3), rng)[0][1.0].rates()
+        for name, sizes, drawn in (("ordinary", SIGMAS * noise, False), ("drawn", SIGMAS * own, True))
+    }
+    metrics = counts[1.0].rates() | {
+        "tpr_at_1_percent": at_one_percent(roc(counts)), "roc": roc(counts), **others,
+        "plain": {n: c.rates() for n, c in arms.items()} | {"tpr_at_1_percent": at_one_percent(roc(sweep))},
+        "own_sigma": own.round(6).tolist(), "ordinary_sigma": noise.round(6).tolist(),
+    }
+    return OfKind(counts, arms, metrics)
+
+
+def together(parts: list[dict]) -> dict:
+    """Counts of all kinds, by the keys that they share."""
+    return {key: functools.reduce(operator.add, (p[key] for p in parts)) for key in parts[0]}
+
+
 def run(args: argparse.Namespace) -> Path:
     tuning, fast = [load(args.data, name) for name in TUNING], load(args.data, JUDGED)
-    noise = noise_of(tuning)
-    rng = np.random.default_rng(args.seed)
-    kinds, total, all_roc, plain_total, plain_tuned = {}, None, {}, None, None
+    noise, rng, kinds = noise_of(tuning), np.random.default_rng(args.seed), {}
     for kind in KINDS:
-        channels, config = fast[kind], CHANNELS[kind]
-        own = np.diff(channels.values, axis=0).std(axis=0)
-        counts, values, where = judge(channels, config, SIGMAS * own, False, args.copies, rng)
-        differences = [np.abs(np.diff(r[kind].values, axis=0)) / noise[kind] for r in tuning if kind in r]
-        tuned = float(np.quantile(np.concatenate(differences), 1 - FALSE_ALARMS))
-        arms = {
-            n: counted(where, plain(values, f * np.tile(noise[kind], args.copies), where), channels.stamp_s)
-            for n, f in (("three_sigma", 3.0), ("tuned", tuned))
-        }
-        sweep = {
-            f: counted(where, plain(values, f * np.tile(noise[kind], args.copies), where), channels.stamp_s)
-            for f in np.geomspace(0.1, 200, 25)
-        }
-        others = {
-            name: judge(channels, config, sizes, is_drawn, max(1, args.copies // 3), rng)[0][1.0].rates()
-            for name, sizes, is_drawn in (
-                ("ordinary", SIGMAS * noise[kind], False), ("drawn", SIGMAS * own, True),
-            )
-        }
-        kinds[kind] = counts[1.0].rates() | {
-            "tpr_at_1_percent": at_one_percent(roc(counts)), "roc": roc(counts), **others,
-            "plain": {n: c.rates() for n, c in arms.items()} | {"tpr_at_1_percent": at_one_percent(roc(sweep))},
-            "own_sigma": own.round(6).tolist(), "ordinary_sigma": noise[kind].round(6).tolist(),
-        }
-        print(f"{kind}: {json.dumps({k: kinds[kind][k] for k in ('tpr', 'fpr', 'tpr_at_1_percent')})}", flush=True)
-        total = counts[1.0] if total is None else total + counts[1.0]
-        all_roc = {f: c + all_roc[f] if f in all_roc else c for f, c in counts.items()}
-        plain_total = arms["three_sigma"] if plain_total is None else plain_total + arms["three_sigma"]
-        plain_tuned = arms["tuned"] if plain_tuned is None else plain_tuned + arms["tuned"]
-    worst = min(kinds, key=lambda k: kinds[k]["tpr"])
-    found = thresholds_of(tuning, {k: np.array(CHANNELS[k].noise_std) for k in KINDS})
-    metrics = total.rates() | {
-        "goal_met": total.rates()["tpr"] >= 0.95 and total.rates()["fpr"] <= FALSE_ALARMS,
-        "tpr_at_1_percent": at_one_percent(roc(all_roc)),
-        "worst_kind": worst, "worst_kind_tpr": kinds[worst]["tpr"], "worst_kind_fpr": kinds[worst]["fpr"],
-        "largest_fpr": max(k["fpr"] for k in kinds.values()),
-        "plain": {"three_sigma": plain_total.rates(), "tuned": plain_tuned.rates()},
-        "roc": roc(all_roc), "kinds": kinds, "delay_samples": DELAY_SAMPLES,
+        slow = [r[kind] for r in tuning if kind in r]
+        found = kinds[kind] = of_kind(fast[kind], CHANNELS[kind], slow, noise[kind], args.copies, rng)
+        print(kind, {k: found.metrics[k] for k in ("tpr", "fpr", "tpr_at_1_percent")}, flush=True)
+    counts, arms = (together([getattr(k, name) for k in kinds.values()]) for name in ("detector", "plain"))
+    rates = counts[1.0].rates()
+    of_all = {name: k.metrics for name, k in kinds.items()}
+    worst = min(of_all, key=lambda k: of_all[k]["tpr"])
+    thresholds = thresholds_of(tuning, {k: np.array(CHANNELS[k].noise_std) for k in KINDS})
+    metrics = rates | {
+        "goal_met": rates["tpr"] >= 0.95 and rates["fpr"] <= FALSE_ALARMS,
+        "tpr_at_1_percent": at_one_percent(roc(counts)),
+        "worst_kind": worst, "worst_kind_tpr": of_all[worst]["tpr"], "worst_kind_fpr": of_all[worst]["fpr"],
+        "largest_fpr": max(k["fpr"] for k in of_all.values()),
+        "plain": {name: c.rates() for name, c in arms.items()},
+        "roc": roc(counts), "kinds": of_all, "delay_samples": DELAY_SAMPLES,
         "thresholds": {k: c.threshold for k, c in CHANNELS.items()},
-        "thresholds_found": {k: round(v, 3) for k, v in found.items()},
+        "thresholds_found": {k: round(v, 3) for k, v in thresholds.items()},
         "tuning": list(TUNING), "judged": JUDGED, "copies": args.copies, "seed": args.seed,
     }
-    path = common.write("spikes", metrics["spikes"], "no timing is measured", "SCHED_OTHER", metrics)
     print(json.dumps({k: v for k, v in metrics.items() if not isinstance(v, dict | list)}, indent=1))
-    return path
+    return common.write("spikes", metrics["spikes"], "no timing is measured", "SCHED_OTHER", metrics)

@@ -43,7 +43,7 @@ def fresh_token() -> int:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
-    faulthandler.enable()  # one that hangs and is ended by its watchdog (SIGABRT) says where
+    faulthandler.enable(sys.__stderr__)  # one that hangs and is ended by its watchdog (SIGABRT) says where
     with contextlib.ExitStack() as opened:
         try:
             slot = current_slot()
