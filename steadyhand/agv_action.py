@@ -26,25 +26,25 @@ class Action:
 def wrong(action: Action) -> str:
     """What is wrong with an action, naming field and value; empty when nothing is."""
     if not _name(action.kind):
-        return f"kind={repr(action.kind)[:40]}: give the vehicle's name of the action, 1 to {MAX_TEXT} characters"
+        return f"kind={shown(action.kind)}: give the vehicle's name of the action, 1 to {MAX_TEXT} characters"
     if action.blocking not in BLOCKING:
-        return f"blocking={repr(action.blocking)[:40]}: give one of {', '.join(BLOCKING)}"
+        return f"blocking={shown(action.blocking)}: give one of {', '.join(BLOCKING)}"
     if not isinstance(action.parameters, Mapping) or len(action.parameters) > MAX_PARAMETERS:
-        return f"parameters={repr(action.parameters)[:40]}: give a map of at most {MAX_PARAMETERS}"
+        return f"parameters={shown(action.parameters)}: give a map of at most {MAX_PARAMETERS}"
     for key, value in action.parameters.items():
         if not _name(key):
-            return f"parameters: key {repr(key)[:40]}: give 1 to {MAX_TEXT} characters"
+            return f"parameters: key {shown(key)}: give 1 to {MAX_TEXT} characters"
         if isinstance(value, str) and len(value) <= MAX_TEXT or isinstance(value, bool):
             continue
         if not isinstance(value, (int, float)) or not math.isfinite(value):
-            return f"parameters.{key}={repr(value)[:40]}: give a finite number, true, false or {MAX_TEXT} characters"
+            return f"parameters.{key}={shown(value)}: give a finite number, true, false or {MAX_TEXT} characters"
     return ""
 
 
 def read(entry: Any) -> Action | str:
     """The action in a map with `kind`, `blocking` (HARD when left out) and `parameters`; else what is wrong with it."""
     if not isinstance(entry, Mapping):
-        return f"{repr(entry)[:40]}: give a map with kind, blocking and parameters"
+        return f"{shown(entry)}: give a map with kind, blocking and parameters"
     unknown = set(entry) - {"kind", "blocking", "parameters"}
     if unknown:
         return f"unknown field {min(map(str, unknown))[:40]!r}: give kind, blocking and parameters"
@@ -55,6 +55,13 @@ def read(entry: Any) -> Action | str:
 def plain(action: Action) -> dict[str, Any]:
     """As `read` takes it."""
     return {"kind": action.kind, "blocking": action.blocking, "parameters": dict(action.parameters)}
+
+
+def shown(value: Any) -> str:
+    """A value for a message: whatever a client sent, however deeply nested."""
+    if isinstance(value, (str, bytes, int, float)) or value is None:
+        return repr(value)[:40]
+    return f"a {type(value).__name__}"
 
 
 def _name(value: Any) -> bool:

@@ -162,14 +162,17 @@ class RobotAct:
 class VehicleAct:
     """An operator's act on a vehicle: "factsheet", "pause", "cancel"; and, authenticated, "resume", "position".
 
-    `vehicle`, when given, has to be the name of this guard's. `place` is [x_m, y_m, yaw_rad] in `map_id`, `node` what
-    the vehicle stands on there. Answered by a Reply: what the vehicle told is its `snapshot`.
+    `vehicle`, when given, has to be the name of this guard's. To resume, `token` and `state_stamp_s` are as in Pause.
+    `place` is [x_m, y_m, yaw_rad] in `map_id`, `node` what the vehicle stands on there. Answered by a Reply: what the
+    vehicle told is its `snapshot`.
     """
 
     act: str
     credential: str
     request_id: str
     vehicle: str = ""
+    token: int = 0
+    state_stamp_s: float = 0.0
     place: list[float] = field(default_factory=list)
     map_id: str = ""
     node: str = ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from steadyhand.errors import RobotError
@@ -36,14 +37,21 @@ def stop(source: str = "operator", reason: str = "", folder: Path | None = None)
 
 def wait_rest(timeout_s: float = 3.0, folder: Path | None = None) -> State | AgvState:
     """The first state that says at rest, or REST_UNKNOWN; raises RobotError when neither comes in time."""
-    client = GuardClient("operator-rest", folder=folder)
+    def rests(m: object) -> bool:
+        return isinstance(m, STATES) and (m.at_rest or m.mode == "REST_UNKNOWN")
+
+    return _first(rests, "rest", timeout_s, folder)
+
+
+def _first(wanted: Callable[[object], bool], what: str, timeout_s: float, folder: Path | None) -> State | AgvState:
+    client = GuardClient(f"operator-{what}", folder=folder)
     client.connect()
     try:
-        state = client.wait(lambda m: isinstance(m, STATES) and (m.at_rest or m.mode == "REST_UNKNOWN"), timeout_s)
+        state = client.wait(wanted, timeout_s)
     finally:
         client.close()
     if state is None:
-        raise RobotError(f"no rest reported within {timeout_s} s; use the wired emergency stop")
+        raise RobotError(f"no {what} reported within {timeout_s} s; use the wired emergency stop")
     return state
 
 
@@ -67,6 +75,9 @@ def robot_act(act: str, timeout_s: float = 10.0, folder: Path | None = None) -> 
 def vehicle_act(act: str, timeout_s: float = 8.0, folder: Path | None = None, **fields) -> Reply:
     """Ask the guard of a vehicle for one of `guard_protocol.VehicleAct`, with its other fields; the reply to it."""
     secret = "" if act in vehicle_acts.ANYBODYS else credential(folder)
+    if act == "resume":
+        state = _first(lambda m: isinstance(m, AgvState), "state", timeout_s, folder)
+        fields |= {"token": state.token, "state_stamp_s": state.stamp_s}
     return _send(VehicleAct(act, secret, secrets.token_hex(8), **fields), act, timeout_s, folder)
 
 

@@ -55,6 +55,6 @@ def read_factsheet(message: Mapping[str, Any], version: str) -> Factsheet:
         if value is not None:
             facts[shown] = value[:MAX_TEXT] if isinstance(value, str) else float(value)
     listed = message["protocolFeatures"]["agvActions" if two else "mobileRobotActions"]
-    actions = {entry["actionType"][:MAX_TEXT]: tuple(entry["actionScopes"]) for entry in listed}
+    actions = {entry["actionType"][:MAX_TEXT]: tuple(dict.fromkeys(entry["actionScopes"])) for entry in listed}
     zones = message["typeSpecification"].get("supportedZones", ())
     return Factsheet(facts, actions, tuple(str(zone)[:MAX_TEXT] for zone in zones[:MAX_ACTIONS]))

@@ -126,6 +126,8 @@ class Chain:
     def ask(self, act, credential=CREDENTIAL, seconds=1.0, **fields):
         """The reply to an operator's act."""
         request = f"q{next(self.traces)}"
+        if act == "resume":
+            fields = {"token": self.state.token, "state_stamp_s": self.state.stamp_s} | fields
         self.guard.handle("operator", decode(encode(VehicleAct(act, credential, request, **fields))), self.now_s)
         self.run(seconds, lambda: isinstance(self.answers[-1], Reply) and self.answers[-1].request_id == request
                  if self.answers else False)  # fmt: skip

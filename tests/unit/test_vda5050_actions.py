@@ -14,6 +14,9 @@ from steadyhand_sim.agv import reports
 from tests.support.vda_chain import Chain
 
 NAN = float("nan")
+DEEP: dict = {}
+for _ in range(5000):  # deeper than Python can show it
+    DEEP = {"d": DEEP}
 PICK = {"at": 1, "kind": "pick", "blocking": "HARD", "parameters": {"weight": 12.5, "loadId": "box 7"}}
 
 
@@ -93,7 +96,9 @@ BAD_DRIVES = {
     "actions[0].unknown field 'colour'": {"actions": [PICK | {"colour": "red"}]},
     "actions[0].kind=''": {"actions": [{"at": 1}]},
     "actions[0].parameters.weight=nan": {"actions": [PICK | {"parameters": {"weight": NAN}}]},
-    "actions[0].parameters.deep={}": {"actions": [PICK | {"parameters": {"deep": {}}}]},
+    "actions[0].parameters.deep=a dict": {"actions": [PICK | {"parameters": {"deep": DEEP}}]},
+    "actions[0].at=a dict": {"actions": [PICK | {"at": DEEP}]},
+    "actions[0].kind=a dict": {"actions": [PICK | {"kind": DEEP}]},
     "actions[0].parameters='x'": {"actions": [PICK | {"parameters": "x"}]},
     "waypoints[0].way_actions: the vehicle stands there": {"actions": [PICK | {"at": 0, "on_way": True}]},
     "waypoints[1].actions: 33, limit 32": {"actions": [PICK] * 33},
@@ -175,13 +180,33 @@ def test_pause_cancel_and_resume(version):
     assert chain.ask("pause", credential="").ok
     chain.run(5.0, lambda: chain.state.at_rest and chain.state.paused)
     assert chain.state.task_state == "under way" and chain.state.mode == "ARMED_AUTO"
-    assert "credential refused" in chain.ask("resume", credential="").message and chain.ask("resume").ok
+    for wrong, says in (({"credential": ""}, "credential refused"), ({"token": 1}, "token of another arming"),
+                        ({"state_stamp_s": chain.now_s - 5.0}, "answers a state 50")):  # fmt: skip
+        reply = chain.ask("resume", **wrong)
+        assert not reply.ok and says in reply.message, reply
+    assert chain.state.counters["refused:vehicle_act"] >= 3 and chain.ask("resume").ok
     chain.run(5.0, lambda: chain.state.driving)
     assert chain.ask("cancel", credential="").ok and chain.state.task_detail == "being cancelled"
     chain.run(10.0, lambda: chain.state.task_state == "stopped" and chain.state.at_rest)
     assert chain.state.task_detail == "cancelled" and chain.state.mode == "ARMED_AUTO"
     assert chain.state.waypoints_left == 0 and chain.state.causes == []
     assert chain.drive([-3.0, 0.0]).accepted  # still armed: the next task
+    chain.arrived()
+
+
+def test_a_task_that_is_cancelled_while_paused_leaves_a_vehicle_that_takes_none_until_it_is_resumed():
+    chain = Chain().arm()
+    assert chain.drive([-3.0, 0.0], [-1.0, 0.0]).accepted
+    chain.run(5.0, lambda: chain.state.driving)
+    assert chain.ask("pause").ok
+    chain.run(5.0, lambda: chain.state.at_rest and chain.state.paused)
+    assert chain.ask("cancel").ok
+    chain.run(5.0, lambda: chain.state.task_state == "stopped")
+    refused = chain.drive([-3.0, 0.0])
+    assert not refused.accepted and "paused: resume it first" in refused.detail
+    assert chain.ask("resume").ok
+    chain.run(2.0, lambda: not chain.state.paused)
+    assert chain.drive([-3.0, 0.0]).accepted
     chain.arrived()
 
 

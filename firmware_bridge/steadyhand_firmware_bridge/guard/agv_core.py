@@ -23,7 +23,7 @@ from steadyhand.types import Mode, Reason
 from steadyhand.watchdog import RestDetector
 from steadyhand_firmware_bridge.guard import agv_task, vehicle_acts
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig
-from steadyhand_firmware_bridge.guard.base import TEXT_MAX, TOO_MANY, Answer, GuardBase
+from steadyhand_firmware_bridge.guard.base import NAME_MAX, TEXT_MAX, TOO_MANY, Answer, GuardBase
 
 UNDER_WAY = (TaskState.SENT, TaskState.UNDER_WAY)
 
@@ -312,12 +312,15 @@ class AgvGuard(GuardBase):
             refused = TOO_MANY if verified is None else "" if verified else "credential refused"
         at_rest = self.rest.at_rest(now_s)
         refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), at_rest)
-        if not refused and message.act == "resume" and (occupied := self.interlock(now_s)):
-            refused = f"interlock: {occupied}"
+        if not refused and message.act == "resume":
+            late = self._not_now(Pause(message.token, message.state_stamp_s, "", False), now_s)
+            refused = late[1] if late is not None else ""
         return refused
 
     def _reply(self, client: Any, message: VehicleAct, refused: str, done: str = "") -> None:
-        said = f"{message.act}: {refused or done}"[:TEXT_MAX]
+        if refused:
+            self.refused["vehicle_act"] = self.refused.get("vehicle_act", 0) + 1
+        said = f"{message.act[:NAME_MAX]}: {refused or done}"[:TEXT_MAX]
         self.answer(client, Reply(message.request_id, not refused, said, self.state.causes() if refused else []))
 
     # --- what is published ---

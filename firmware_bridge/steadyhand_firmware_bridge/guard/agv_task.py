@@ -23,9 +23,9 @@ def read(message: Drive) -> DriveTo | str:
     for number, entry in enumerate(message.actions):
         at, on_way = entry.get("at"), entry.get("on_way", False)
         if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at < names:
-            return f"actions[{number}].at={repr(at)[:40]}: give the index of a way-point, 0 to {names - 1}"
+            return f"actions[{number}].at={agv_action.shown(at)}: give the index of a way-point, 0 to {names - 1}"
         if not isinstance(on_way, bool):
-            return f"actions[{number}].on_way={repr(on_way)[:40]}: give true or false"
+            return f"actions[{number}].on_way={agv_action.shown(on_way)}: give true or false"
         action = agv_action.read({key: value for key, value in entry.items() if key not in PLACES})
         if isinstance(action, str):
             return f"actions[{number}].{action}"

@@ -152,6 +152,8 @@ class Master:
         refused = check_command(task, AgvKind.ORDER) or self._not_ready(now_s)
         if not refused and self.task.under_way:
             refused = f"task {self.task.route.task.task_id} is under way: stop or cancel it first"
+        if not refused and self.state.paused:
+            refused = "the vehicle is paused: resume it first"
         refused = refused or self._apart(task) or self.asked.impossible(task)
         if refused:
             return refused
