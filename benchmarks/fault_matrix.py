@@ -103,17 +103,21 @@ def metrics(done: dict[tuple[str, str], dict]) -> dict:
     stopped = [r for r in records if r["disarmed"] and r["decelerate_s"] is not None]
     moving = [r for r in stopped if (r["speed_rad_s"] or 0.0) > 0.05]
     critical = {n for n, e in limits.items() if e.kind is Kind.STOP and e.within_s == MOTION_CRITICAL_S}
-    in_60 = [
-        judge.judged_s(r["accelerating"], r["brake_s"], r["decelerate_s"]) for r in moving if r["injection"] in critical
-    ]
+    in_60 = [r for r in moving if r["injection"] in critical]
+    judged_s = [judge.judged_s(r["accelerating"], r["brake_s"], r["decelerate_s"]) for r in in_60]
+    at_port_s = [r["decelerate_s"] for r in in_60]
     return {
         "robot": "emulated controller, simulated cell", "faults": len({r["injection"] for r in records}),
         "phases": len({r["phase"] for r in records}), "cells": len(records), "cells_ok": sum(r["ok"] for r in records),
         "cells_of_table": len(TABLE) * len(PHASES), "stops": sum(r["disarmed"] for r in records),
-        "stops_in_motion": len(moving), "decelerate_60_ms_max": round(max(in_60) * 1e3, 1) if in_60 else None,
+        "stops_in_motion": len(moving), "decelerate_60_ms_max": _max_ms(judged_s), "decelerate_at_port_60_ms_max": _max_ms(at_port_s),
         "problems": dict(Counter(problem for r in records for problem in r["problems"]).most_common(20)),
         "commits": sorted({r["commit"] for r in records}),
     }
+
+
+def _max_ms(times_s: list[float]) -> float | None:
+    return round(max(times_s) * 1e3, 1) if times_s else None
 
 
 def _scheduler(done: dict) -> str:

@@ -138,6 +138,8 @@ def test_records_are_json_and_the_matrix_shows_what_is_missing_and_wrong():
     text = judge.markdown(records, ["guard_node_killed"], ("pick", "lift", "home"), {"guard_node_killed": "stop 60"})
     row = text.splitlines()[-1]
     assert "10 / 50 / 400 / 3.0 |" in row and "**10 / - / 400 / 3.0** not ok" in row and row.endswith("|  |")
+    gaining = judge.to_record(dataclasses.replace(GOOD, accelerating=True, brake_s=0.031), [])
+    assert "| 10 / 31 > 50 / 400 / 3.0 |" in judge.markdown({("a", "pick"): gaining}, ["a"], ("pick",), {"a": "stop"})
 
 
 def test_the_guard_goes_through_the_cable_and_nobody_else():

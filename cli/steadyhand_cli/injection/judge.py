@@ -105,7 +105,10 @@ def _cell(record: dict | None) -> str:
     if record is None:
         return ""
     moved = (record["speed_rad_s"] or 0.0) > MOVING_RAD_S
-    times = [_ms(record["detect_s"]), _ms(record["decelerate_s"]) if moved else "-"]
+    decelerates = _ms(record["decelerate_s"]) if moved else "-"
+    if moved and record["accelerating"] and record["disarmed"]:
+        decelerates = f"{_ms(record['brake_s'])} > {decelerates}"
+    times = [_ms(record["detect_s"]), decelerates]
     times += [_ms(record["rest_s"]), "-" if record["recover_s"] is None else f"{record['recover_s']:.1f}"]
     text = " / ".join(times) if record["disarmed"] else "goes on"
     return text if record["ok"] else f"**{text}** not ok"
