@@ -24,14 +24,20 @@ from PIL import Image
 from benchmarks import common
 from benchmarks._kept import Kept
 from policies.training.perception.scenes import sample_scene
-from steadyhand_perception import frozen_frames, image_age, image_checks, image_gate
+from steadyhand import kinematics
+from steadyhand_perception import arm_witness, frozen_frames, image_age, image_checks, image_gate
+from steadyhand_perception.geometry import PinholeCamera
 from steadyhand_perception.image_gate import Frame, ImageGate
 from steadyhand_sim import camera as sim_camera
 from steadyhand_sim.camera import CameraConfig, Renderer, sensor_noise
 from steadyhand_sim.look import Look, sample_look
 from steadyhand_sim.snapshot import Snapshot
 
-SHAPE = (CameraConfig().height, CameraConfig().width, 3)
+SIM, K = CameraConfig(), CameraConfig().camera_matrix
+SHAPE = (SIM.height, SIM.width, 3)
+CAMERA = PinholeCamera(
+    SIM.width, SIM.height, K[0, 0], K[1, 1], K[0, 2], K[1, 2], tuple(map(tuple, SIM.pose_base_link_camera))
+)
 PERIOD_S = 1 / 30
 TIMER_S = 0.1  # of the node, which looks for silence
 LEARNT, LASTS = 90, 60  # frames before a fault and of it
@@ -164,7 +170,7 @@ def good_frames(scene: Scene, gate: ImageGate, n: int) -> Iterator[tuple[np.ndar
 
 def static(k: int, frames: int, renderer: Renderer) -> dict:
     """Alarms of one scene in which nothing happens."""
-    scene, gate, alarms, slowest = Scene(k, renderer), ImageGate(SHAPE), Counter(), 0.0
+    scene, gate, alarms, slowest = Scene(k, renderer), ImageGate(CAMERA), Counter(), 0.0
     for _, names, took_s in good_frames(scene, gate, frames):
         alarms.update(names)
         slowest = max(slowest, took_s)
@@ -175,17 +181,20 @@ def static(k: int, frames: int, renderer: Renderer) -> dict:
 
 def trial(kind: str, t: int, renderer: Renderer) -> dict:
     """One fault in one scene: after how long it was named, and whether it then stood until its end."""
-    scene, gate = Scene(1000 + t, renderer), ImageGate(SHAPE)
+    scene, gate = Scene(1000 + t, renderer), ImageGate(CAMERA)
     before, early = [], 0
-    for image, names, _ in good_frames(scene, gate, LEARNT):
-        before.append(image)
-        early += len(names)
+    if kind != "frozen from the start":
+        for image, names, _ in good_frames(scene, gate, LEARNT):
+            before.append(image)
+            early += len(names)
     start_s = 1.0 + LEARNT * PERIOD_S
     if kind == "silence":
         arrived_s = start_s - PERIOD_S + 0.02
         ticks = arrived_s + TIMER_S * np.arange(1, 40)  # the timer's worst phase: just before the image
         said = [any(f.name == "stale" for f in gate.silence(t, arrived_s)) for t in ticks]
         at_s = ticks - arrived_s
+    elif kind == "frozen from the start":
+        said, at_s = unmoved(scene, gate), PERIOD_S * np.arange(LASTS)
     else:
         expected, stream = faults(scene, before, start_s)[kind]
         said, at_s = [], PERIOD_S * np.arange(LASTS)
@@ -198,11 +207,23 @@ def trial(kind: str, t: int, renderer: Renderer) -> dict:
     }
 
 
-KINDS = ("silence", *faults(type("Any", (), {})(), [np.zeros(SHAPE, np.uint8)], 0.0))
+def unmoved(scene: Scene, gate: ImageGate) -> list[bool]:
+    """A picture frozen before it was first seen, with fresh noise, and an arm that begins to move at 0.15 m/s."""
+    frozen, said, q_rad = scene.live(), [], np.array([0, -1.6, 1.8, -1.8, -1.57, 0])
+    for n in range(-LEARNT, LASTS):
+        q_rad = kinematics.ik_near(kinematics.tool_down(0.45 + 0.005 * min(max(n, 0), 40), -0.1, 0.15, 0.0), q_rad)
+        stamp_s = 10.0 + n * PERIOD_S
+        found = gate.admit(raw(scene.with_noise_of_its_own(frozen, 1.0), stamp_s), stamp_s + 0.02, q_rad)[1]
+        said.append("unmoved" in [f.name for f in found])
+    assert not any(said[:LEARNT]), "before the arm moved"
+    return said[LEARNT:]
+
+
+KINDS = ("silence", "frozen from the start", *faults(type("Any", (), {})(), [np.zeros(SHAPE, np.uint8)], 0.0))
 
 
 def run(args: argparse.Namespace) -> None:
-    modules = (frozen_frames, image_age, image_checks, image_gate, sim_camera, sys.modules[__name__])
+    modules = (arm_witness, frozen_frames, image_age, image_checks, image_gate, sim_camera, sys.modules[__name__])
     text = "".join(map(inspect.getsource, modules)) + f"{args.frames} {args.scenes}"
     kept = Kept("freshness-blocks", hashlib.sha256(text.encode()).hexdigest()[:16], args.fresh)
     done = {line.get("scene", (line.get("kind"), line.get("trial"))) for line in kept.lines}

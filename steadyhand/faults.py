@@ -92,8 +92,9 @@ _ROWS = (
     FaultRow("camera_frozen", "estimator", Level.L1, "identical content is no measurement; prediction is bounded",
              "3 images", _ESTIMATOR + "test_a_frozen_camera_is_a_lost_camera"),
     FaultRow("image_fault", "perception", Level.L1, "the image is no measurement: nothing is published for it; "
-             "prediction is bounded by the estimator", "same image; 200 ms without one",
-             _ESTIMATOR + "test_silence_degrades_then_loses"),
+             "prediction is bounded by the estimator; kinds: docs/camera.md",
+             "same image; third of a frozen camera; 200 ms without one",
+             "tests/unit/test_image_gate.py::test_each_fault_is_named_and_counted"),
     FaultRow("detection_invalid", "estimator", Level.L1, "drop the detection, count", "same image",
              _ESTIMATOR + "test_what_is_not_finite_is_refused"),
     FaultRow("detection_out_of_order", "estimator", Level.L1, "drop the image, count", "same image",

@@ -34,6 +34,7 @@ KINDS = {
     "frozen": "the same bytes again and again: restart the camera",
     "replayed": "a series of frames seen before: somebody plays a recording into the topic",
     "noise_on_frozen": "one picture with ever new noise: restart the camera, see who publishes",
+    "unmoved": "the arm has moved through the picture, which did not change: restart the camera, see who publishes",
     "stale": "no image within the limit: camera, driver or link is gone",
     "late": "the stamp is too old: a queue or a slow link before us, or the camera's clock is behind",
     "early": "the stamp lies ahead: the camera's clock is ahead of ours",

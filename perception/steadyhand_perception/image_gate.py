@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steadyhand_perception.arm_witness import ArmWitness
 from steadyhand_perception.frozen_frames import FrozenConfig, FrozenFrames
+from steadyhand_perception.geometry import PinholeCamera
 from steadyhand_perception.image_age import AgeConfig, ImageAge
 from steadyhand_perception.image_checks import (
     Decoded,
@@ -35,15 +37,18 @@ class ImageGate:
     """One camera. `faults_by_name` counts; an image with any fault is no measurement, and must not be looked at."""
 
     def __init__(
-        self, shape: tuple[int, int, int], age: AgeConfig = AgeConfig(), checks: ImageCheckConfig = ImageCheckConfig(),
+        self, camera: PinholeCamera, age: AgeConfig = AgeConfig(), checks: ImageCheckConfig = ImageCheckConfig(),
         frozen: FrozenConfig = FrozenConfig(),
     ) -> None:
-        self._shape, self._checks = shape, checks
-        self.age, self.frozen = ImageAge(age), FrozenFrames(frozen)
+        self._shape, self._checks = (camera.height_px, camera.width_px, 3), checks
+        self.age, self.frozen, self._arm = ImageAge(age), FrozenFrames(frozen), ArmWitness(camera)
         self.faults_by_name: Counter[str] = Counter()
 
-    def admit(self, frame: Frame, clock_s: float) -> Decoded:
-        """The picture, RGB (H, W, 3) uint8, or None and every fault found. Call in order of arrival."""
+    def admit(self, frame: Frame, clock_s: float, q_rad: np.ndarray | None = None) -> Decoded:
+        """The picture, RGB (H, W, 3) uint8, or None and every fault found. Call in order of arrival.
+
+        `clock_s` is now by the clock that stamps images, `q_rad` (6,) the arm's measured joints now, None when unknown.
+        """
         faults = self.age.judge_stamp(frame.stamp_s, clock_s)
         if frame.compressed:
             image, wrong = image_from_compressed(frame.data, frame.encoding)
@@ -54,7 +59,7 @@ class ImageGate:
         if image is not None:
             wrong = check_image(image, self._shape, self._checks)
             if not wrong:  # what shows nothing cannot show anything new either
-                wrong = self.frozen.check(image)
+                wrong = (*self.frozen.check(image), *self._arm.check(image, q_rad))
         return self._counted(image, (*wrong, *faults))
 
     def silence(self, now_s: float, arrived_s: float) -> tuple[ImageFault, ...]:

@@ -3,7 +3,7 @@
 Use from a node:
 
     poses = TrayPoses(model_dir)                 # policies/model_repository/tray_poses; raises ContractError
-    gate = ImageGate(poses.contract.image_shape)
+    gate = ImageGate(poses.camera)
     image, faults = gate.admit(frame, clock_s)   # an image_gate.Frame, and the time by the clock that stamps images
     if not faults:
         seen = poses.infer(image)                # Sight: objects by region, grasp_success, features, inference_ms ...

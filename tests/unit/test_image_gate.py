@@ -34,7 +34,7 @@ def packed(image, kind="JPEG", **options) -> bytes:
 
 
 def test_a_good_frame_is_admitted_and_nothing_is_counted():
-    gate = ImageGate(SHAPE)
+    gate = ImageGate(CAMERA)
     image, faults = gate.admit(frame(picture()), 10.05)
     assert faults == () and (image == picture()).all() and not gate.faults_by_name
 
@@ -56,7 +56,7 @@ def test_a_good_frame_is_admitted_and_nothing_is_counted():
     ],
 )
 def test_each_fault_is_named_and_counted(wrong, clock_s, name):
-    gate = ImageGate(SHAPE)
+    gate = ImageGate(CAMERA)
     image, faults = gate.admit(wrong, clock_s)
     assert image is None and name in names(faults)
     assert gate.faults_by_name == {fault.name: 1 for fault in faults}
@@ -71,7 +71,7 @@ def test_stamps_must_advance_and_a_clock_set_back_costs_one_image():
 
 
 def test_silence_is_stale_whatever_the_stamps_say():
-    gate = ImageGate(SHAPE, AgeConfig(arrival_s=0.2))
+    gate = ImageGate(CAMERA, AgeConfig(arrival_s=0.2))
     assert gate.silence(5.19, 5.0) == ()
     assert names(gate.silence(5.21, 5.0)) == {"stale"} and gate.faults_by_name == {"stale": 1}
 
@@ -108,7 +108,7 @@ def test_compressed_images_that_are_none(data, said, name):
 def test_no_message_crashes_the_gate(data, encoding, height, width, step, compressed, stamp):
     for said in (encoding, "rgb8", "jpeg", "png"):
         head = packed(picture(), "PNG")[:120] if said == "png" else b""
-        image, faults = ImageGate(SHAPE).admit(Frame(head + data, said, stamp, height, width, step, compressed), 10.0)
+        image, faults = ImageGate(CAMERA).admit(Frame(head + data, said, stamp, height, width, step, compressed), 10.0)
         assert image is None and faults
 
 

@@ -35,6 +35,7 @@ from steadyhand_ros.params import declare
 from steadyhand_ros.sight_pictures import SightPictures
 
 FAULT_NAME = "image_fault"
+ROBOT_AGE_MAX_S = 0.1  # of the joints that bear witness of an image
 HEARTBEAT = "perception"  # input name that the guard requires for AUTO
 
 
@@ -121,7 +122,7 @@ class PerceptionNode(SteadyhandNode):
 
     def open(self) -> None:
         limit_s = self.config.image_timeout_s
-        self._gate = ImageGate(self._model.contract.image_shape, AgeConfig(arrival_s=limit_s, stamp_s=limit_s))
+        self._gate = ImageGate(self._model.camera, AgeConfig(arrival_s=limit_s, stamp_s=limit_s))
         self._stopping, self._newest, self._arrived_s = False, None, time.monotonic()
         self._camera_fault: ImageFault | None = None
         if self.config.camera_info:
@@ -168,7 +169,10 @@ class PerceptionNode(SteadyhandNode):
                 self._handle(*newest)
 
     def _handle(self, sequence: int, image: Image | CompressedImage) -> None:
-        array, found = self._gate.admit(_frame(image), self.get_clock().now().nanoseconds * 1e-9)
+        came_s, robot = self._robot or (0.0, None)
+        fresh = robot is not None and time.monotonic() - came_s < ROBOT_AGE_MAX_S
+        clock_s = self.get_clock().now().nanoseconds * 1e-9
+        array, found = self._gate.admit(_frame(image), clock_s, robot.q_rad if fresh else None)
         camera_fault = self._camera_fault
         if camera_fault is not None:
             self._gate.faults_by_name[camera_fault.name] += 1
