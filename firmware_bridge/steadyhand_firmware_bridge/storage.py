@@ -40,13 +40,13 @@ def load(environ: Mapping[str, str] = os.environ) -> StorageConfig:
 class Store:
     """One kind's folder. `bulky`: recording that stops for want of free space; the rest goes on until the disk is full.
 
-    Not for several threads at once. `pauses`, `deleted` and `refused` count; `why` is empty while it records.
+    Not for several threads at once. `pauses` and `deleted` count; `why` is empty while it records.
     """
 
     def __init__(self, out: Path, kind: str, config: StorageConfig, bulky: bool = True):
         self.folder, self.kind, self.bulky = out / kind, kind, bulky
         self.budget = config.budgets[kind]
-        self.deleted = self.refused = 0
+        self.deleted = 0
         self._space = SpaceRule(config)
         self._over = ""
         self._used, self._scanned_s = 0, -float("inf")
@@ -68,16 +68,15 @@ class Store:
         if now_s - self._scanned_s > SCAN_S or self._used + size_bytes > self.budget.max_bytes:
             self.prune(size_bytes, keep)
         if self._used + size_bytes > self.budget.max_bytes:
-            self.refused += not self._over
             self._over = f"{self.kind} is over its budget of {self.budget.max_mb:g} MB"
             return False
-        self._over = ""
+        if size_bytes:
+            self._over = ""
         self._used += size_bytes
         return True
 
     def disk_refused(self, error: OSError) -> None:
         """A write failed after all."""
-        self.refused += 1
         self._scanned_s = -float("inf")
         self._space.refused(f"{error.strerror or error} on {self.folder}", time.monotonic())
 

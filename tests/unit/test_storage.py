@@ -42,7 +42,8 @@ def test_the_oldest_go_for_what_is_new_and_what_is_in_use_stays(tmp_path):
     there = sorted(p.name for p in (tmp_path / "trace").iterdir())
     assert there[0] == "0.jsonl" and there[-1] == "7.jsonl" and store.deleted == 8 - len(there) > 0
     assert sum(e.size_bytes for e in storage.scan(tmp_path / "trace")) + 400_000 <= MB
-    assert not store.room(2 * MB) and "over its budget of 1 MB" in store.why and store.refused == 1
+    assert not store.room(2 * MB) and "over its budget of 1 MB" in store.why and store.room(0)
+    assert store.why  # asking for nothing changes nothing
     assert store.room(1) and store.why == ""
 
 
@@ -186,3 +187,24 @@ def test_recording_stops_before_the_disk_is_full_and_a_stops_evidence_is_kept_st
     until(lambda: writer.evidence == 1 and traced.said)
     assert "min_free_mb" in writer.store.why and len(list(tmp_path.glob("stops/*/stop.json"))) == 1
     assert not (tmp_path / "trace").exists() and writer.errors == 0
+
+
+def test_evidence_that_the_disk_refuses_is_tried_again(tmp_path, traced, monkeypatch):
+    monkeypatch.setattr(trace_writer, "HOLD_S", 0.02)
+    (tmp_path / "stops").write_text("in the way")
+    writer = traced()
+    writer.put(Record("chunk", 1.0))
+    writer.stop("estop", Record("stop", 2.0))
+    until(lambda: writer.errors >= 2)
+    (tmp_path / "stops").unlink()
+    until(lambda: writer.evidence == 1)
+    assert [x["kind"] for x in lines_of(next((tmp_path / "stops").iterdir()))] == ["chunk", "stop"]
+    assert writer.store.pauses == 0  # the trace went on meanwhile
+
+
+def test_a_trace_without_a_folder_to_lie_in_counts_what_is_lost(tmp_path, traced):
+    (tmp_path / "trace").write_text("in the way")
+    writer = traced()
+    writer.put(Record("chunk", 1.0))
+    until(lambda: writer.errors)
+    assert writer.buffer.dropped == 1 and "on " + str(tmp_path / "trace") in writer.store.why

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import threading
 import time
 from collections import deque
@@ -75,13 +76,15 @@ class TraceWriter:
             self._counting(self._flush)
             if self._asked and (last or time.monotonic() >= self._again_s):
                 self._counting(self._keep_asked)
+            self._say_changes()
 
-    def _counting(self, act: Callable, *arguments) -> None:
+    def _counting(self, act: Callable[[], None]) -> None:
         try:
-            act(*arguments)
-        except OSError as error:
+            act()
+        except OSError:
             self.errors += 1
-            self.store.disk_refused(error)
+
+    def _say_changes(self) -> None:
         if self.store.why != self._paused:
             if bool(self.store.why) != bool(self._paused):
                 self._say(f"recording stopped: {self.store.why}" if self.store.why else "recording goes on")
@@ -101,15 +104,16 @@ class TraceWriter:
         path = self._path(self._number)
         if not self.store.room(len(lines), {path.name}):
             return self._lose(lines)
-        self.store.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self.store.folder.mkdir(parents=True, exist_ok=True)
             with path.open("ab", buffering=0) as file:
                 whole = file.tell()
                 if file.write(lines) != len(lines):
                     file.truncate(whole)  # no half line
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
+        except OSError as error:
             self._lose(lines)
+            self.store.disk_refused(error)
             raise
         if not self._size and self._aftermath[0] is not None and time.monotonic() < self._aftermath[1]:
             _link(path, self._aftermath[0])
@@ -127,7 +131,7 @@ class TraceWriter:
 
     def _keep(self, folder: Path, state: Record) -> None:
         """The folder of one stop."""
-        self.stops.room(self._segment_bytes)
+        self.stops.room(self._segment_bytes)  # what is over the budget goes; the newest stop is kept whatever it takes
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "stop.json").write_bytes(encode(state))
         for number in (self._number - 1, self._number):
@@ -165,6 +169,8 @@ def _link(path: Path, folder: Path) -> None:
         os.link(path, folder / path.name)
     except FileExistsError:
         pass
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, folder / path.name)
 
 
 def _ended(segment: Path) -> bool:
