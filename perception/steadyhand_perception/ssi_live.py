@@ -15,6 +15,7 @@ from steadyhand_perception.ssi import Seen, SsiConfig, SsiReport, report
 
 WINDOW = 60  # images: at 20 Hz what was seen in the last three seconds
 EVERY = 10  # images from one report to the next
+SETTLING = 5  # images after a motion that do not count: taken before it ended
 ROBOT_AGE_MAX_S = 0.5
 HIDDEN_M = 0.08 + cell.CUBE_SIZE_M  # half width of the arm, and of a cube that it hides in part
 
@@ -27,13 +28,16 @@ class LiveSsi:
         self.latest: SsiReport | None = None  # None: not enough images of a scene at rest
         self._feature_range = feature_range
         self._images: deque[Seen] = deque(maxlen=max(window, config.images_min))
-        self._new = 0
+        self._new, self._settling = 0, SETTLING
 
     def add(self, seen: Seen, still: bool) -> None:
         """One image; `still`: the robot rests and is not armed, so that the scene should not change."""
         if not still:
             self._images.clear()
-            self.latest, self._new = None, 0
+            self.latest, self._new, self._settling = None, 0, SETTLING
+            return
+        if self._settling > 0:
+            self._settling -= 1
             return
         self._images.append(seen)
         self._new += 1

@@ -206,6 +206,17 @@ def test_a_clock_set_while_an_image_is_under_way(camera, step_s):
     assert camera.estimator.estimate(camera.now_s).objects[0].age_s < 0.1
 
 
+def test_the_delay_of_the_median_is_published(camera):
+    assert camera.estimator.median_delay_s == 0.0
+    camera.show((CENTRE, 0.1), images=8)
+    assert camera.estimator.median_delay_s == pytest.approx(2 * PERIOD_S)
+
+
+def test_the_medians_window_is_odd():
+    with pytest.raises(ConfigError, match="median_window = 4"):
+        EstimatorConfig(median_window=4)
+
+
 def test_config_out_of_range_names_the_field():
     with pytest.raises(ConfigError, match="image_age_max_s"):
         EstimatorConfig(image_age_max_s=0.0)

@@ -7,7 +7,7 @@ from steadyhand.errors import ConfigError
 from steadyhand.types import Detection, Mode, RobotState
 from steadyhand_perception import ssi
 from steadyhand_perception.ssi import Seen, SsiConfig, report
-from steadyhand_perception.ssi_live import EVERY, ROBOT_AGE_MAX_S, LiveSsi, may_be_measured, unhidden
+from steadyhand_perception.ssi_live import EVERY, ROBOT_AGE_MAX_S, SETTLING, LiveSsi, may_be_measured, unhidden
 
 SPOTS = ((0.45, -0.10), (0.55, 0.0), (0.60, -0.2))
 
@@ -95,8 +95,24 @@ def test_bad_input_is_refused_by_name(make, says):
         make()
 
 
-def test_live_nothing_is_said_before_enough_images_at_rest():
+def settled():
+    """At rest for as long as it takes."""
     live = LiveSsi()
+    for _ in range(SETTLING):
+        live.add(Seen(()), True)
+    return live
+
+
+def test_live_what_was_taken_before_the_motion_ended_does_not_count():
+    live = settled()
+    live.add(scene(np.random.default_rng(7), 1)[0], False)
+    for image in [Seen(())] * SETTLING + scene(np.random.default_rng(7), 30):
+        live.add(image, True)
+    assert live.latest.verdict == "good"
+
+
+def test_live_nothing_is_said_before_enough_images_at_rest():
+    live = settled()
     images = scene(np.random.default_rng(7), 29, xy_std=0.2)
     for image in images:
         live.add(image, True)
@@ -104,7 +120,7 @@ def test_live_nothing_is_said_before_enough_images_at_rest():
 
 
 def test_live_an_unsteady_signal_refuses_until_it_is_steady_again():
-    live, rng = LiveSsi(), np.random.default_rng(8)
+    live, rng = settled(), np.random.default_rng(8)
     for image in scene(rng, 30, spots=SPOTS[:1], presence=0.99):
         live.add(image, True)
     assert live.latest.verdict == "good"
@@ -117,7 +133,7 @@ def test_live_an_unsteady_signal_refuses_until_it_is_steady_again():
 
 
 def test_live_motion_begins_it_anew():
-    live, rng = LiveSsi(), np.random.default_rng(9)
+    live, rng = settled(), np.random.default_rng(9)
     for k in range(60):
         live.add(Seen(() if k % 2 else scene(rng, 1)[0].objects), True)
     assert live.causes
@@ -147,7 +163,7 @@ def test_live_what_the_arm_hides_in_part_is_left_out():
 
 
 def test_live_figures_are_for_diagnostics():
-    live = LiveSsi()
+    live = settled()
     assert live.figures == {}
     for image in scene(np.random.default_rng(10), 30, xy_std=0.0014):
         live.add(image, True)
