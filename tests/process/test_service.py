@@ -1,4 +1,5 @@
-"""A guard as a service, a real process: on a disk that is full, told to its manager, and in the way of a switch."""
+"""Services as real processes: a guard on a full disk, told to its manager, in the way of a switch, apart from the graph.
+"""
 import os
 import signal
 import socket
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from steadyhand import ur5
+from steadyhand.errors import RobotError
 from steadyhand.guard_protocol import STATES, Chunk, Verdict
+from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 from tests.support.small_disk import fill, small_disk
@@ -20,32 +23,45 @@ pytestmark = pytest.mark.process
 SWITCH = Path(__file__).parents[2] / "ops/switch.sh"
 
 
-@pytest.fixture
-def guard(tmp_path):
-    """`guard(log, words)` starts one on a robot (or a vehicle) in its process; it is ready then."""
-    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    manager.bind(str(tmp_path / "notify"))
-    manager.settimeout(20.0)
-    config = tmp_path / "guard.yaml"
-    config.write_text("{shell_timeout_s: 1.0, command_timeout_s: 1.0}")
-    started = []
+class Manager:
+    """Starts services as systemd does, and hears what they tell."""
 
-    def start(log, words=("main", "--robot", "fake", "--config", str(config))):
-        runtime = tmp_path / "steadyhand-8"
-        env = os.environ | {
-            "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000", "XDG_RUNTIME_DIR": str(runtime),
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "STEADYHAND_SLOT": "8",
+    def __init__(self, folder):
+        self.slot, self.runtime, self.started = current_slot().index, folder / "steadyhand-8", []
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(folder / "notify"))
+        self.socket.settimeout(20.0)
+        self.config = folder / "guard.yaml"
+        self.config.write_text("{shell_timeout_s: 1.0, command_timeout_s: 1.0}")  # a busy machine is not the test
+        self.environment = os.environ | {
+            "NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": "1000000", "XDG_RUNTIME_DIR": str(self.runtime),
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }  # fmt: skip
-        command = [sys.executable, "-m", f"steadyhand_firmware_bridge.guard.{words[0]}", *words[1:]]
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
-        started.append(process)
-        assert manager.recv(1000).startswith(b"READY=1\nSTATUS=SCHED_")
-        return process, manager, runtime / "slot8"
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait(5)
+    def start(self, *words, log=subprocess.DEVNULL):
+        """One service, which is ready."""
+        process = subprocess.Popen([sys.executable, "-m", *words], env=self.environment, stdout=log, stderr=log)
+        self.started.append(process)
+        while not (said := self.socket.recv(1000)).startswith(b"READY=1\nSTATUS="):
+            assert said == b"WATCHDOG=1"
+        return process
+
+    def guard(self, log=subprocess.DEVNULL):
+        """A guard of a robot in its process; its folder of sockets."""
+        words = ("steadyhand_firmware_bridge.guard.main", "--robot", "fake", "--config", str(self.config))
+        return self.start(*words, log=log), self.runtime / f"slot{self.slot}"
+
+    def close(self):
+        for process in self.started:
+            process.kill()
+            process.wait(5)
+        self.socket.close()
+
+
+@pytest.fixture
+def manager(tmp_path):
+    manager = Manager(tmp_path)
+    yield manager
     manager.close()
 
 
@@ -60,10 +76,10 @@ def armed(folder):
     return client
 
 
-def test_a_full_disk_behind_its_log_costs_the_guard_nothing(guard, tmp_path):
+def test_a_full_disk_behind_its_log_costs_the_guard_nothing(manager, tmp_path):
     with small_disk(tmp_path / "disk", 1) as disk, (disk / "guard.log").open("ab", buffering=0) as log:
         fill(disk)
-        process, manager, folder = guard(log)
+        process, folder = manager.guard(log)
         client = armed(folder)
         s = client.state
         q = np.array(s.q_commanded_rad) + np.outer(np.arange(1, 9) * 0.002, [1, 0, 0, 0, 0, 0])
@@ -73,42 +89,91 @@ def test_a_full_disk_behind_its_log_costs_the_guard_nothing(guard, tmp_path):
         ))  # fmt: skip
         verdict = client.wait(lambda m: isinstance(m, Verdict), 5.0)
         assert verdict.accepted, verdict
-        assert manager.recv(100) == b"WATCHDOG=1"
+        assert manager.socket.recv(100) == b"WATCHDOG=1"
         operator.stop("panel", "", folder)
         assert operator.wait_rest(5.0, folder).at_rest
         client.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
-        manager.settimeout(0.0)
+        manager.socket.settimeout(0.0)
         assert [said for said in iter(lambda: _heard(manager), b"") if said != b"WATCHDOG=1"] == [b"STOPPING=1"]
         assert (disk / "guard.log").read_bytes() == b""  # there really was no room for a line
 
 
-def test_a_guard_that_hangs_says_nothing_to_its_manager(guard):
+def test_a_guard_that_hangs_says_nothing_to_its_manager(manager):
     """Frozen, as by a debugger: no thread and no timer of its own keeps the watchdog quiet."""
-    process, manager, _ = guard(subprocess.DEVNULL)
-    assert manager.recv(100) == b"WATCHDOG=1"
+    process, _ = manager.guard()
+    assert manager.socket.recv(100) == b"WATCHDOG=1"
     process.send_signal(signal.SIGSTOP)
-    manager.settimeout(0.0)
+    manager.socket.settimeout(0.0)
     end_s = time.monotonic() + 5.0
     while _heard(manager):  # what was sent before
         assert time.monotonic() < end_s
-    manager.settimeout(1.0)  # the limit: by then systemd ends it
+    manager.socket.settimeout(1.0)  # the limit: by then systemd ends it
     with pytest.raises(TimeoutError):
-        manager.recv(100)
-    manager.settimeout(20.0)
+        manager.socket.recv(100)
+    manager.socket.settimeout(20.0)
     process.send_signal(signal.SIGCONT)
-    assert manager.recv(100) == b"WATCHDOG=1"
+    assert manager.socket.recv(100) == b"WATCHDOG=1"
 
 
 def _heard(manager):
     try:
-        return manager.recv(100)
+        return manager.socket.recv(100)
     except BlockingIOError:
         return b""
 
 
-def test_versions_are_not_switched_under_an_armed_arm(guard, tmp_path):
+GRAPH = """<launch>
+  <node pkg="steadyhand_ros" exec="lifecycle_manager_node" respawn="true">
+    <param name="node_names" value="[guard_node]"/>
+  </node>
+  <node pkg="steadyhand_ros" exec="guard_node" respawn="true"/>
+</launch>
+"""
+
+
+@pytest.mark.ros
+def test_the_graph_may_be_restarted_and_the_guard_goes_on(manager, tmp_path):
+    guard, folder = manager.guard()
+    launch_file = tmp_path / "graph.launch.xml"
+    launch_file.write_text(GRAPH)
+    for _ in range(2):
+        graph = manager.start("steadyhand_cli.main", "launch", str(launch_file))
+        until(lambda: seat_taken(folder))
+        watch = GuardClient("watch", folder=folder)
+        watch.connect()
+        assert watch.wait(lambda m: isinstance(m, STATES) and m.at_rest, 5.0)
+        reply = operator.rearm("manual", folder=folder)
+        assert reply.ok, reply
+        assert watch.wait(lambda m: isinstance(m, STATES) and m.mode == "ARMED_MANUAL", 5.0)
+        graph.send_signal(signal.SIGTERM)
+        stopped = watch.wait(lambda m: isinstance(m, STATES) and m.mode == "STOPPED", 10.0)
+        assert any(cause.startswith("shell_lost") for cause in stopped.causes), stopped.causes
+        assert graph.wait(15) == 0 and guard.poll() is None  # the same process, the same socket
+        watch.close()
+
+
+def until(condition, timeout_s=20.0):
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, "not in time"
+        time.sleep(0.02)
+
+
+def seat_taken(folder):
+    """Whether somebody commands already."""
+    probe = GuardClient("probe", commander=True, folder=folder)
+    try:
+        probe.connect()
+    except RobotError as error:
+        return "second commander" in str(error)
+    finally:
+        probe.close()
+    return False
+
+
+def test_versions_are_not_switched_under_an_armed_arm(manager, tmp_path):
     prefix = tmp_path / "prefix"
     path = os.pathsep.join(p for p in sys.path if p)
     for version in ("1.0", "1.1"):
@@ -124,8 +189,9 @@ def test_versions_are_not_switched_under_an_armed_arm(guard, tmp_path):
         done = subprocess.run([SWITCH, prefix, "1.1"], capture_output=True, text=True, timeout=60, env=env)
         return done.returncode, (prefix / "current").readlink().name, done.stdout + done.stderr
 
-    _, _, folder = guard(subprocess.DEVNULL, ("agv_main", "--bridge", "fake"))  # a busy machine disarms it less soon
-    folder /= "agv"
+    # a busy machine disarms a vehicle less soon
+    manager.start("steadyhand_firmware_bridge.guard.agv_main", "--bridge", "fake")
+    folder = manager.runtime / f"slot{manager.slot}/agv"
     client = armed(folder)
     code, current, said = switch()
     client.poll()
