@@ -75,7 +75,7 @@ def scores(channels: Channels, config: ImpulseConfig) -> np.ndarray:
     residual = np.abs(x[k] - np.median(predictions, axis=1))
     recent = np.zeros_like(residual)
     for i in range(1, config.recent_samples):
-        recent[i : i + 1] = np.median(residual[:i], axis=0, keepdims=True)
+        recent[i] = np.median(residual[:i], axis=0)
     windows = np.lib.stride_tricks.sliding_window_view(residual, config.recent_samples, axis=0)
     recent[config.recent_samples :] = np.median(windows[:-1], axis=2)
     scale = np.asarray(config.noise_std) + 1.4826 * config.recent_gain * recent

@@ -19,12 +19,12 @@ from steadyhand.errors import ConfigError
 from steadyhand.slot import current_slot
 from steadyhand_cli import bag
 from steadyhand_perception import ssi, ssi_report
-from steadyhand_perception.image_checks import image_from_bytes
+from steadyhand_perception.image_checks import image_from_bytes, image_from_compressed
 from steadyhand_perception.ssi import Seen, SsiConfig
 from steadyhand_perception.tray_poses import TrayPoses
 
 MODEL = Path(__file__).resolve().parents[2] / "policies" / "model_repository" / "tray_poses"
-IMAGE = "sensor_msgs/msg/Image"
+IMAGE, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 PICTURES = {".png", ".jpg", ".jpeg"}
 
 
@@ -126,13 +126,15 @@ def of_files(files: list[Path], refused: Counter) -> Iterable[np.ndarray]:
 
 def of_bag(path: Path, topic: str, refused: Counter) -> Iterable[np.ndarray]:
     """Images of a bag's topic as RGB."""
-    topics = sorted(t for t, kind in bag.topics(path).items() if kind == IMAGE)
-    if topic not in topics and (topic or len(topics) != 1):
-        raise ConfigError(f"--topic {topic!r}: the bag's topics of {IMAGE} are {', '.join(topics) or 'none'}; give one")
-    for _, message, _, _ in bag.messages(path, [topic or topics[0]]):
-        image, faults = image_from_bytes(
-            bytes(message.data), message.height, message.width, message.encoding, message.step
-        )
+    kinds = {t: kind for t, kind in bag.topics(path).items() if kind in (IMAGE, COMPRESSED)}
+    if topic not in kinds and (topic or len(kinds) != 1):
+        raise ConfigError(f"--topic {topic!r}: image topics of the bag: {', '.join(sorted(kinds)) or 'none'}; give one")
+    topic = topic or next(iter(kinds))
+    for _, m, _, _ in bag.messages(path, [topic]):
+        if kinds[topic] == COMPRESSED:
+            image, faults = image_from_compressed(bytes(m.data), m.format)
+        else:
+            image, faults = image_from_bytes(bytes(m.data), m.height, m.width, m.encoding, m.step)
         if faults:
             refused[faults[0].name] += 1
         else:

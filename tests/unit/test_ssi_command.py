@@ -1,4 +1,5 @@
 """`steadyhand ssi`: reports of recordings and rendered scenes, and what it refuses by name."""
+import io
 import json
 from pathlib import Path
 
@@ -54,18 +55,28 @@ def test_a_scene_that_changes_is_refused_with_the_cause_and_exit_code_1(tmp_path
     assert code == 1 and data["verdict"] == "refuse" and any("presence" in c for c in data["causes"])
 
 
-def test_a_bag_is_a_scene(tmp_path):
+def png(image):
+    """(N,) bytes of a file."""
+    held = io.BytesIO()
+    Image.fromarray(image).save(held, "PNG")
+    return np.frombuffer(held.getvalue(), np.uint8)
+
+
+@pytest.mark.parametrize("kind", ["Image", "CompressedImage"])
+def test_a_bag_is_a_scene(tmp_path, kind):
     store = get_typestore(Stores.ROS2_KILTED)
-    kinds = store.types
+    kind, kinds = f"sensor_msgs/msg/{kind}", store.types
     with Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        connection = writer.add_connection("/camera/image_raw", "sensor_msgs/msg/Image", typestore=store)
+        connection = writer.add_connection("/camera/image_raw", kind, typestore=store)
         for k, image in enumerate([*noisy(30), None]):
-            image, encoding = (PICTURE, "mono16") if image is None else (image, "rgb8")
+            good, image = image is not None, PICTURE if image is None else image
             header = kinds["std_msgs/msg/Header"](kinds["builtin_interfaces/msg/Time"](k, 0), "camera")
-            message = kinds["sensor_msgs/msg/Image"](
-                header, image.shape[0], image.shape[1], encoding, 0, 3 * image.shape[1], image.reshape(-1)
-            )
-            writer.write(connection, k * 10**8, store.serialize_cdr(message, "sensor_msgs/msg/Image"))
+            if kind.endswith("CompressedImage"):
+                message = kinds[kind](header, "png" if good else "webp", png(image))
+            else:
+                height, width, encoding = *image.shape[:2], "rgb8" if good else "yuv422"
+                message = kinds[kind](header, height, width, encoding, 0, 3 * width, image.reshape(-1))
+            writer.write(connection, k * 10**8, store.serialize_cdr(message, kind))
     code, data = ssi(tmp_path, tmp_path / "bag")
     assert code == 0 and data["images"] == 30 and data["source"]["refused"] == {"encoding": 1}
     assert ssi(tmp_path, tmp_path / "bag", "--topic", "/other")[0] == 2
