@@ -71,6 +71,7 @@ ROWS = (
              "never armed, named; the commissioning wizard says what to do",
              ("tests/contract/test_robot_ur5.py::test_another_robot_is_named_and_never_armed",
               "tests/unit/test_right_robot.py::test_an_arm_is_known_by_its_measures",
+              "tests/unit/test_urdf_arm.py::test_only_a_ur5_is_fit",
               "tests/process/test_commissioning_robot.py::test_another_model_and_an_old_firmware_are_named")),
     BadInput("local control, and a dashboard connection from before it",
              "disarms, forbids arming; after the switch back commands go over a new connection",

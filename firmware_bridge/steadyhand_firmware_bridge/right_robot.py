@@ -52,12 +52,21 @@ def flange_apart_m(dh: DhParameters) -> float:
 
     Not parameter by parameter: a calibrated arm has d of metres on its parallel axes, which cancel.
     """
-    return max(float(np.linalg.norm(dh.flange_m(np.array(q)) - UR5_DH.flange_m(np.array(q)))) for q in POSTURES)
+    return _apart_m([dh.flange_m(np.array(q)) for q in POSTURES])
 
 
 def unfit_arm(dh: DhParameters) -> str:
     """What is wrong with the arm behind the controller; empty when it is a UR5."""
-    apart_m = flange_apart_m(dh)
+    return unfit_flange([dh.flange_m(np.array(q)) for q in POSTURES])
+
+
+def unfit_flange(flange_m: Sequence[np.ndarray]) -> str:
+    """What is wrong with an arm whose flange is there (3,) in `POSTURES`, in the DH base frame; empty for a UR5."""
+    apart_m = _apart_m(flange_m)
     if apart_m <= FLANGE_TOLERANCE_M:
         return ""
     return f"its flange is up to {apart_m * 1e3:.0f} mm off a UR5's: the arm behind this controller is no UR5, do not use it here"
+
+
+def _apart_m(flange_m: Sequence[np.ndarray]) -> float:
+    return max(float(np.linalg.norm(p - UR5_DH.flange_m(np.array(q)))) for p, q in zip(flange_m, POSTURES))

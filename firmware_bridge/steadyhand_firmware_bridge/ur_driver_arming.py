@@ -15,6 +15,7 @@ from steadyhand_firmware_bridge.ur_driver_joints import JointReading
 from steadyhand_firmware_bridge.ur_driver_link import (
     OTHER_MODES, POSITION_CONTROLLER, Call, Controller, DriverLink, UrDriverConfig,
 )
+from steadyhand_firmware_bridge.urdf_arm import unfit_description
 
 MEASURED_WITHIN_S = 0.040
 NOTHING_TO_STOP = "Failed to execute: stop"  # the dashboard's, when no program runs
@@ -84,8 +85,10 @@ class DriverArming:
         return answered
 
     def _check(self, link: DriverLink, _reading: JointReading | None, _now_s: float) -> None:
-        other = link.trajectory_under_way()
-        if other:
+        other, unfit = link.trajectory_under_way(), unfit_description(link.status.description, self.config.joint_prefix)
+        if unfit:
+            self._fail(unfit)
+        elif other:
             self._fail(f"{other} executes somebody's trajectory: let it end, or cancel it")
         else:
             self._go("off")

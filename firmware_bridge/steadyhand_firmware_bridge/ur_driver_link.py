@@ -75,6 +75,7 @@ class Status:
     speed_scaling_s: float = float("-inf")  # its arrival
     digital_outputs: int | None = None  # bits
     analog_input_0_v: float | None = None
+    description: str = ""  # the URDF that the driver was started with
     analog_input_0_is_current: bool = False  # the installation has it measure mA: no voltage then
 
 

@@ -227,6 +227,18 @@ def test_without_headless_mode_the_remedy_is_said_and_play_works():
         double.end()
 
 
+def test_another_arm_behind_the_driver_is_never_armed():
+    double, bench = Double("--arm", "ur5e"), DriverBench()
+    try:
+        bench.connect()
+        assert bench.run(5.0, until=lambda: bench.robot._link.status.description)
+        assert "the arm behind this controller is no UR5" in failed(bench)
+        assert double.pendant("state")["commands"] == 0
+    finally:
+        bench.robot.close()
+        double.end()
+
+
 def test_without_the_dashboard_client_nothing_is_armed():
     double, bench = Double("--no-dashboard"), DriverBench()
     try:

@@ -20,7 +20,7 @@ import numpy as np
 from steadyhand import cell, ur5
 from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
 from steadyhand_sim.ur_controller.plant import PlantCommand
-from tests.support import foreign_messages
+from tests.support import foreign_messages, ur_description
 from tests.support.emulated_controller import Controller
 
 STOPJ_RAD_S2 = 4.0  # of the External Control program
@@ -116,7 +116,7 @@ class Driver:
         from rclpy.experimental import EventsExecutor
         from rclpy.qos import DurabilityPolicy, QoSProfile
         from sensor_msgs.msg import JointState
-        from std_msgs.msg import Bool, Float64, Float64MultiArray
+        from std_msgs.msg import Bool, Float64, Float64MultiArray, String
         from std_srvs.srv import Trigger
         from ur_dashboard_msgs.msg import RobotMode, SafetyMode
         from ur_msgs.msg import Analog, Digital, IOStates
@@ -145,6 +145,8 @@ class Driver:
             (topic(SafetyMode, f"{status}/safety_mode", latched), lambda: SafetyMode(mode=self.arm.safety_mode)),
             (topic(Bool, f"{status}/robot_program_running", latched), lambda: Bool(data=self.arm.program != "stopped")),
         ]
+        self.description_topic = topic(String, f"{ns}/robot_description", latched)
+        self.description_topic.publish(String(data=ur_description.urdf(arguments.arm)))
         node.create_subscription(Float64MultiArray, f"{ns}/forward_position_controller/commands", self.on_command, 10)
         self.types = JointState, Float64, IOStates, Digital, Analog
 
@@ -382,6 +384,7 @@ def main():
     parser.add_argument("--namespace", default="")
     parser.add_argument("--trajectory-controller", default="scaled_joint_trajectory_controller")
     parser.add_argument("--pendant-mode", action="store_true", help="no headless_mode: resend_robot_program is refused")
+    parser.add_argument("--arm", default="ur5", choices=ur_description.ARMS, help="of the robot description")
     parser.add_argument("--no-dashboard", action="store_true")
     Driver(parser.parse_args()).run()
 

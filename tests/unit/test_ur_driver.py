@@ -18,6 +18,7 @@ from steadyhand_firmware_bridge.ur_driver_joints import JointReader, JointSample
 from steadyhand_firmware_bridge.ur_driver_link import (
     POSITION_CONTROLLER, TRAJECTORY_CONTROLLERS, Controller, Status, UrDriverConfig, link_type,
 )
+from tests.support.ur_description import urdf
 
 DT_S = 0.008
 CLAIMS = tuple(f"{n}/position" for n in ur5.JOINT_NAMES)
@@ -178,6 +179,7 @@ def test_nothing_restarts_the_program_but_an_arming(rig):
         (lambda k: setattr(k.status, "safety_mode", 3), "safety mode 3"),
         (lambda k: setattr(k.status, "robot_mode", 5), "robot mode 5"),
         (lambda k: setattr(k, "goal", f"{TRAJECTORY_CONTROLLERS[0]}/follow_joint_trajectory"), "somebody's trajectory"),
+        (lambda k: setattr(k.status, "description", urdf("ur5e")), "no UR5"),
         (lambda k: k.refuse.add("stop"), "remote control"),
         (lambda k: k.refuse.add("resend"), "headless_mode"),
         (lambda k: k.refuse.add("list"), "list_controllers"),

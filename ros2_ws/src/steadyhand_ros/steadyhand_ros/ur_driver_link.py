@@ -21,7 +21,7 @@ from rclpy.experimental import EventsExecutor
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64, Float64MultiArray
+from std_msgs.msg import Bool, Float64, Float64MultiArray, String
 from std_srvs.srv import Trigger
 from steadyhand_ros.qos import LATCHED, NEWEST
 from steadyhand_ros.spinning import BoundedSpin
@@ -112,6 +112,8 @@ class RosDriverLink:
         safety = f"{status}/safety_mode"
         self._listen(SafetyMode, safety, lambda m: setattr(self.status, "safety_mode", m.mode), LATCHED)
         self._listen(Bool, f"{status}/robot_program_running", self._on_running, LATCHED)
+        described = at("robot_description")
+        self._listen(String, described, lambda m: setattr(self.status, "description", m.data), LATCHED)
         self._listen(IOStates, f"{status}/io_states", self._on_io, NEWEST)
         self._listen(Float64, at("speed_scaling_state_broadcaster/speed_scaling"), self._on_scaling, NEWEST)
         self._clients = {name: self._node.create_client(Trigger, at(path)) for name, path in TRIGGERS.items()}
