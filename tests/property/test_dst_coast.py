@@ -10,7 +10,7 @@ from steadyhand_cli.dst.clock import START_S
 from steadyhand_cli.dst.world import World
 
 LENGTH_S = 45.0
-SKIPPED = ("answer", "fresh_token", "rng", "clock", "config", "limits", "robot", "gate", "command_gripper", "plan")
+SKIPPED = ("world", "answer", "fresh_token", "rng", "clock", "config", "limits", "robot", "gate", "command_gripper", "plan")
 
 
 def memory(thing, depth=0):
@@ -42,6 +42,7 @@ def snapshot(world):
         "guard": memory(world.host.guard), "robot": memory(world.robot), "plant": world.robot.plant.x.tobytes(),
         "plan": memory(plan), "moving": world.checker.setpoints.moving, "state": memory(world.host.states[-1]),
         "setpoints": memory(world.checker.setpoints), "injected": dict(world.injected),
+        "told": memory(world.host.told), "vehicle": memory(world.vehicle), "cell": memory(world.checker.cell),
     }  # fmt: skip
 
 

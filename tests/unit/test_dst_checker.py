@@ -7,6 +7,7 @@ import pytest
 from steadyhand import cell, ur5
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Link, Reply, State, Stop, Verdict
 from steadyhand.protocols import Command, Feedback
+from steadyhand_cli.dst.cell import Mix
 from steadyhand_cli.dst.checker import Checker
 
 DT_S, HOME = 0.008, np.array(cell.HOME_Q_RAD, dtype=float)
@@ -23,8 +24,8 @@ SHELL, PERSON = Connection(True), Connection(False)
 class Wire:
     """The course of an honest guard, cycle by cycle; keyword arguments of `cycle` change what its state says."""
 
-    def __init__(self, mode="ARMED_AUTO"):
-        self.checker = Checker(DT_S, {"agent": 0.5}, 0.085, "secret")
+    def __init__(self, mode="ARMED_AUTO", mix=Mix()):
+        self.checker = Checker(DT_S, {"agent": 0.5}, 0.085, "secret", mix)
         self.k, self.armed_mode, self.mode, self.token, self.q = 0, mode, "STOPPED", 5, HOME.copy()
         self.v = 0.0
         self.checker.guard_started()
@@ -178,6 +179,27 @@ def test_after_a_person_moved_the_arm_each_input_must_be_heard_of_anew(mode, sil
     wire.armed_mode = "ARMED_AUTO"
     wire.arm()
     assert any("input agent is silent" in detail for detail in wire.found) is silent
+
+
+@pytest.mark.parametrize("mode, speed_rad_s, stops", [
+    ("ARMED_AUTO", 0.05, True), ("ARMED_AUTO", 0.0, False), ("ARMED_MANUAL", 0.05, False),
+])  # fmt: skip
+def test_an_input_with_a_tighter_limit_while_the_arm_moves(mode, speed_rad_s, stops):
+    wire = Wire(mode, Mix(moving_inputs=True))
+    wire.beat()
+    wire.arm()
+    wire.chunk()
+    wire.checker.setpoints.cut()
+
+    def cycles(n):
+        for _ in range(n):
+            wire.checker.message(wire.now_s, SHELL, Heartbeat("shell", True))
+            wire.cycle(speed_rad_s=speed_rad_s)
+
+    cycles(6)
+    assert wire.found == []
+    cycles(10)
+    assert any("input agent is silent" in detail for detail in wire.found) is stops
 
 
 def test_recovering_is_slow():

@@ -11,17 +11,17 @@ from steadyhand import cell, ur5
 from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Verdict
 from steadyhand_cli.dst.checker import ARMED
 from steadyhand_cli.dst.host import CREDENTIAL, Client
-from steadyhand_cli.dst.paths import Path, low_over_tray
+from steadyhand_cli.dst.paths import Goal, Path, anywhere, beside_vehicle, clear_of_vehicle, low_over_tray
 
 if TYPE_CHECKING:
     from steadyhand_cli.dst.world import World
 
 BEAT = Heartbeat("shell", True)
-INPUTS = {"agent": 0.5, "estimator": 0.5}
 LONG, LONG_PERIOD_S = 64, 0.1  # way-points of a planned chunk: 6.4 s
 SHORT, SHORT_PERIOD_S = 8, 0.05  # of a policy's or a jog's
 WIDTHS_M = (0.0, cell.GRIPPER_PREGRASP_M, cell.GRIPPER_OPEN_M)
 NEVER = float("-inf")
+ELSEWHERE_S = 5.0
 
 
 class Agent:
@@ -39,6 +39,7 @@ class Agent:
         self._wake: int | None = None  # event agreed on
         self._awaited = ""
         self._source = "planner"
+        self._elsewhere_until_s = NEVER  # the vehicle claims the place
 
     def well_now(self, now_s: float) -> bool:
         """Whether it runs."""
@@ -95,7 +96,9 @@ class Agent:
         if self.path is None:
             slow = state.mode == "RECOVERING"  # now and then faster than that mode allows
             top = self.rng.choice([0.05, 0.05, 0.18] if slow else [0.6, 1.0, 1.4, 1.8])
-            self.path = Path(state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, top)
+            self.path = Path(
+                state.stamp_s, state.q_commanded_rad, state.qd_commanded_rad_s, self.rng, top, goal=self._goal(now_s)
+            )
         chunk = self.chunk(state)
         self._awaited = chunk.trace_id
         self.sent[chunk.trace_id] = chunk
@@ -105,6 +108,11 @@ class Agent:
         self.wake_at(now_s + (0.05 if self.streaming else 0.07))  # unless a verdict says otherwise
         return None
 
+    def _goal(self, now_s: float) -> Goal:
+        if self.world.vehicle is None:
+            return anywhere
+        return clear_of_vehicle if now_s < self._elsewhere_until_s else beside_vehicle
+
     def _choose(self, mode: str) -> None:
         self._source, self.streaming = "planner", 0
         if mode != "RECOVERING" and self.rng.random() < 0.12:
@@ -113,16 +121,20 @@ class Agent:
 
     def chunk(self, state: State) -> Chunk:
         """The chunk that answers `state`."""
-        self._number += 1
         short = self.streaming > 0
         count, period_s = (SHORT, SHORT_PERIOD_S) if short else (LONG, LONG_PERIOD_S)
         self.streaming = max(0, self.streaming - 1)
         q = self.path.waypoints(state.stamp_s, count, period_s)
         if not np.isfinite(q).all():
             self.path = None  # the state was spoilt on its way
+        return self.chunk_of(state, q, period_s, self._source if short else "planner")
+
+    def chunk_of(self, state: State, q_rad: np.ndarray, period_s: float, source: str = "planner") -> Chunk:
+        """These way-points (n, 6) as an answer to `state`."""
+        self._number += 1
         return Chunk(
-            state.token, state.seq, state.stamp_s, f"c{self._number}", self._source if short else "planner",
-            list(ur5.JOINT_NAMES), period_s, q.tolist(),
+            state.token, state.seq, state.stamp_s, f"c{self._number}", source, list(ur5.JOINT_NAMES), period_s,
+            q_rad.tolist(),
         )  # fmt: skip
 
     def on_verdict(self, verdict: Verdict) -> None:
@@ -136,6 +148,8 @@ class Agent:
             return None
         if not verdict.accepted:
             self._refused += 1
+            if "interlock" in verdict.detail:
+                self._elsewhere_until_s = now_s + ELSEWHERE_S
             if self._refused >= 2 or verdict.reason not in ("expired", "flood", "out_of_order"):
                 self.path = None
             return self.wake_at(now_s + 0.02)

@@ -1,7 +1,7 @@
 """Judges a run from what passes on the wires of the guard: messages, answers, states, packages.
 
 What the controller makes of the packages is judged by `controller_checker`, the set-points in them by `setpoints` and
-`followed`.
+`followed`, what passes between this guard and a vehicle's by `cell_checker`.
 Imports nothing of gate and guard; its limits are its own copies of the requirements. Each rule names the invariant that
 it watches (docs/design.md). Rules allow one control period where two parties look at different moments.
 """
@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from steadyhand.guard_protocol import Arm, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
+from steadyhand.guard_protocol import Arm, Beat, Chunk, Gripper, Heartbeat, Reply, State, Stop, Verdict
 from steadyhand.protocols import Command, Feedback
+from steadyhand_cli.dst.cell import MOVING_INPUTS_S, PARTNER, ZONE_M, Mix
+from steadyhand_cli.dst.cell_checker import CellChecker
 from steadyhand_cli.dst.controller_checker import ControllerChecker
 from steadyhand_cli.dst.followed import Followed
 from steadyhand_cli.dst.operators_checker import OperatorsChecker
@@ -29,6 +31,7 @@ REST_QD_RAD_S, REST_TIME_S, REST_LIMIT_S = 0.01, 0.1, 2.0
 BRAKE_S = 0.6  # longest path-consistent stop (0.5 s) and the cycles round it
 HALT_PACKAGES = 28  # 0.2 s for the program to end on command, and the cycles round it
 MOVING_RAD_S = 1e-3
+SURELY_MOVING_RAD_S = 0.01  # two looks at a speed may differ by a cycle
 MOTION_WANTED_RAD_S = 0.05  # a chunk whose last way-points are slower than this ends in rest
 ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
 LOST_RAD, LOST_SHARE = 0.05, 0.3  # off everything sent lately: a little more than the bound on tracking (0.03 rad)
@@ -50,12 +53,16 @@ class Violation:
 class Checker:
     """Feed everything in order of time; read `violations`."""
 
-    def __init__(self, period_s: float, inputs: dict[str, float], gripper_max_m: float, credential: str):
+    def __init__(
+        self, period_s: float, inputs: dict[str, float], gripper_max_m: float, credential: str, mix: Mix = Mix()
+    ):
         self.period_s, self.inputs, self.gripper_max_m, self.credential = period_s, inputs, gripper_max_m, credential
         self.violations: list[Violation] = []
         self.setpoints = SetpointChecker(period_s, self.report)
         self.followed = Followed(period_s, self.report)
         self.controller = ControllerChecker(self.report)
+        self.moving_inputs = MOVING_INPUTS_S if mix.moving_inputs else {}
+        self.cell = CellChecker(self.report, self._must_stop, period_s, PARTNER, ZONE_M) if mix.vehicle else None
         self.tokens: set[int] = set()
         self.arms = self.stops = 0
         self.operators = OperatorsChecker(self.report, lambda now_s, why: self._must_stop(now_s, why))
@@ -94,6 +101,8 @@ class Checker:
         self.setpoints.cut()
         self.followed.cut()
         self.operators.reset()
+        if self.cell is not None:
+            self.cell.reset()
 
     def report(self, invariant: str, stamp_s: float, detail: str) -> None:
         """Something is broken."""
@@ -111,7 +120,12 @@ class Checker:
     def late(self, now_s: float, late_s: float) -> None:
         """The loop was held up for longer than the controller waits: it must not wake up into motion."""
         self._must_stop(now_s, f"cycle {late_s * 1e3:.0f} ms late")
-        self.silenced = self.must_stop
+        self.silenced = self.must_stop or self.silenced
+
+    def program_started(self, now_s: float) -> None:
+        """The controller has begun to run a program of the guard's."""
+        if not self.asked:
+            self.report("I1", now_s, "a program is started, although nobody has asked to arm since the last stop")
 
     def _must_stop(self, now_s: float, why: str) -> None:
         self.asked = {}
@@ -123,6 +137,8 @@ class Checker:
     # --- messages in -----------------------------------------------------------------------------------------------
     def stop(self, now_s: float) -> None:
         """A stop request reached the guard."""
+        if self.cell is not None:
+            self.cell.stop()
         self._must_stop(now_s, "stop requested")
 
     def commander_came(self, now_s: float) -> None:
@@ -223,6 +239,8 @@ class Checker:
         end_speed_rad_s = np.abs(q[-1] - q[-2]).max() / chunk.period_s if len(q) > 1 else 0.0
         moves_on = end_speed_rad_s > MOTION_WANTED_RAD_S
         self.ends_s = chunk.state_stamp_s + len(q) * chunk.period_s if moves_on else float("inf")
+        if self.cell is not None:
+            self.cell.accepted(now_s, chunk, self.recent[-1] if self.recent else None)
         self.followed.accepted(chunk, self.last_state.seq, self.last_state.stamp_s + self.period_s)
 
     def gripper_written(self, now_s: float, width_m: float) -> None:
@@ -267,6 +285,21 @@ class Checker:
                 self.rest_seen = True
         self.rest_seen = self.rest_seen or state.at_rest or state.mode == "REST_UNKNOWN"
         self.last_state = state
+
+    def hears(self, now_s: float, beat: Beat) -> None:
+        """A beat of another guard has reached this one."""
+        if self.cell is not None:
+            self.cell.hears(now_s, beat)
+
+    def tells(self, now_s: float, beat: Beat) -> None:
+        """It sends a beat."""
+        if self.cell is not None:
+            self.cell.tells(now_s, beat)
+
+    def after_cycle(self, now_s: float) -> None:
+        """The end of a cycle, when its beat has gone out."""
+        if self.cell is not None:
+            self.cell.cycle(now_s, self.armed, self.last_state.at_rest, self.measured, now_s - self.news_s)
 
     def _says_what_is(self, now_s: float, state: State, package: tuple | None) -> None:
         """The state shows the measurement that reached the guard and the set-point that it sent."""
@@ -326,6 +359,8 @@ class Checker:
             self.silenced = "no usable feedback"
         if self.mode != "ARMED_AUTO":  # a person has moved the arm: what was seen before does not count
             self.beats = {name: beat for name, beat in self.beats.items() if beat[0] > self.last_state.stamp_s}
+        if self.cell is not None:
+            self.cell.disarmed(now_s, state.causes)
         self.armed, self.must_stop, self.rest_seen = False, "", False
         self.operators.manual = None
         self.stopped_trace = self.accepted_trace
@@ -349,8 +384,12 @@ class Checker:
             found.append(f"the program is in state {f.program_state}")
         if self.operators.silent(now_s, grace_s):
             found.append("an operator in control is silent")
+        if self.cell is not None:
+            found += self.cell.causes(now_s, grace_s)
         if mode == "ARMED_AUTO":
+            moving = self.setpoints.speed_rad_s > SURELY_MOVING_RAD_S
             for name, limit_s in self.inputs.items():
+                limit_s = min(limit_s, self.moving_inputs.get(name, limit_s)) if moving else limit_s
                 beat_s, ok = self.beats.get(name, (NOTHING, False))
                 if now_s - beat_s > limit_s + grace_s or not ok:
                     found.append(f"input {name} is silent or not well")
@@ -368,7 +407,8 @@ class Checker:
         if state.token != self.token:
             self.report("I3", now_s, "the token changed while armed")
         for cause in self._causes(now_s, state.mode, self.period_s):
-            self.report("I5" if "old" in cause or "silent" in cause else "I1", now_s, f"still armed although {cause}")
+            broken = "I13" if "other guard" in cause else "I5" if "old" in cause or "silent" in cause else "I1"
+            self.report(broken, now_s, f"still armed although {cause}")
         moving = self.setpoints.speed_rad_s > MOVING_RAD_S
         by_hand = self.operators.manual is not None
         self.operators.while_armed(now_s, moving, self.period_s)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 START_S = 100.0  # monotonic seconds at the start of an episode
 BEAT_CYCLES = 12  # between two heartbeats of an input: about 10 Hz
+MOVING_BEAT_CYCLES = 4  # the same where an input is watched more tightly while the arm moves: about 30 Hz
 BEAT_AT_S, INPUT_AT_S = 0.001, 0.0015  # within a cycle: when the heartbeats of shell and inputs arrive
 
 

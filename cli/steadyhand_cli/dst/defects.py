@@ -7,9 +7,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from steadyhand_cli.dst.planted import chunks, endings, people, stops, watching
+from steadyhand_cli.dst.planted import cell, chunks, endings, people, stops, watching
 
-DEFECTS = {**stops.TABLE, **chunks.TABLE, **watching.TABLE, **endings.TABLE, **people.TABLE}
+DEFECTS = {**stops.TABLE, **chunks.TABLE, **watching.TABLE, **endings.TABLE, **people.TABLE, **cell.TABLE}
 
 
 @contextlib.contextmanager

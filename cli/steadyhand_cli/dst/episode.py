@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from steadyhand_cli.dst import faults
+from steadyhand_cli.dst.cell import mix_of
 from steadyhand_cli.dst.checker import Violation
 from steadyhand_cli.dst.clock import START_S
 from steadyhand_cli.dst.world import World
@@ -49,13 +50,13 @@ class Outcome:
 
 def schedule(seed: int, length_s: float = LENGTH_S, every_s: float = EVERY_S) -> tuple[Injection, ...]:
     """Injections in clusters, so that faults meet while others are being handled."""
-    rng, out, at_s = random.Random(f"{seed}/schedule"), [], FIRST_S
+    rng, mix, out, at_s = random.Random(f"{seed}/schedule"), mix_of(seed), [], FIRST_S
     while True:
         at_s += rng.expovariate(1.0 / every_s)
         if at_s > length_s - QUIET_S - 3.0:
             return tuple(sorted(out, key=lambda i: i.at_s))
         for _ in range(1 + int(rng.expovariate(1.0 / (CLUSTER_SIZE - 1)))):
-            out.append(Injection(round(at_s + rng.uniform(0.0, CLUSTER_SPREAD_S), 4), faults.draw(rng), len(out)))
+            out.append(Injection(round(at_s + rng.uniform(0.0, CLUSTER_SPREAD_S), 4), faults.draw(rng, mix), len(out)))
 
 
 def run(

@@ -10,23 +10,25 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from steadyhand_cli.dst.kinds import aimed, links, operators, people, processes, robot, senders
+from steadyhand_cli.dst.cell import Mix
+from steadyhand_cli.dst.kinds import aimed, cell, links, operators, people, processes, robot, senders
 from steadyhand_cli.dst.kinds.kind import Apply
 from steadyhand_cli.dst.links import MODES, mutated
+from steadyhand_cli.dst.vehicle import LINKS as VEHICLE_LINKS
 from steadyhand_cli.dst.world import LINKS, World
-
 
 PATIENCE_S, SOON_S = 6.0, (0.02, 0.15)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One row. `counted` says that the link counts it itself, when it meets a message."""
+    """One row. `counted`: the link counts it itself, when it meets a message. `needs`: the part of `Mix` it is about."""
 
     name: str
     rate: float
     apply: Apply
     counted: bool = False
+    needs: str = ""
 
 
 def _person(name: str, rate: float, commands: bool, then: Callable) -> Kind:
@@ -64,6 +66,22 @@ _CHUNKS = (
     ("chunk of an unknown source", lambda c, w, r: replace(c, source="stop"), 0.5),
     ("chunk with one field changed", lambda c, w, r: mutated(c, r), 2.0),
 )
+
+_VEHICLE = (
+    ("vehicle stops", 4.0, cell.stopped),
+    ("vehicle's own safety acts", 3.0, cell.safety),
+    ("vehicle's guard hangs below 100 ms", 2.0, cell.hangs(0.02, 0.055)),
+    ("vehicle's guard hangs above 100 ms", 3.0, cell.hangs(0.11, 1.0)),
+    ("vehicle's guard dies", 3.0, cell.dies(0.15, 2.0)),
+    ("vehicle's guard is started anew at once", 3.0, cell.dies(0.01, 0.05)),
+    ("vehicle's guard tells late", 2.0, cell.tells_late),
+    ("vehicle leaves as the arm reaches", 4.0, cell.leaves(heeds=True)),
+    ("vehicle leaves under the arm", 3.0, cell.leaves(heeds=False)),
+    ("arm reaches over the vehicle again and again", 3.0, cell.reaches),
+    ("arm reaches while the vehicle's guard is silent", 3.0, cell.reach_in_silence),
+    ("stranger in the stop domain", 2.0, cell.stranger),
+    ("flood of beats", 1.0, cell.flood),
+)  # fmt: skip
 
 _ROWS = (
     # --- links and the line to the controller
@@ -146,13 +164,20 @@ _ROWS = (
          senders.grip(lambda w, r: replace(senders.order(w, r), token=w.agent.token ^ 1))),
     Kind("gripper order out of range", 0.7,
          senders.grip(lambda w, r: replace(senders.order(w, r), width_m=r.choice([-0.01, 5.0, float("nan")])))),
+    # --- a vehicle and its guard beside the arm
+    *(Kind(f"{name}:{mode}", 1.5, cell.link(name, mode), True, "vehicle") for name in VEHICLE_LINKS for mode in MODES),
+    *(Kind(name, rate, apply, needs="vehicle") for name, rate, apply in _VEHICLE),
+    # --- inputs with a tighter limit while the arm moves
+    Kind("agent's heartbeats slow", 3.0, cell.agent_beats((0.5, 1.5), 12), needs="moving_inputs"),
+    Kind("agent silent below 75 ms", 3.0, cell.agent_beats((0.02, 0.04)), needs="moving_inputs"),
+    Kind("agent silent above 75 ms", 4.0, cell.agent_beats((0.08, 0.3)), needs="moving_inputs"),
 )  # fmt: skip
 TABLE: dict[str, Kind] = {row.name: row for row in _ROWS}
 
 
-def draw(rng: random.Random) -> str:
-    """A kind by the rates."""
-    names = list(TABLE)
+def draw(rng: random.Random, mix: Mix) -> str:
+    """A kind by the rates, of those that an episode with this mix has."""
+    names = [name for name, kind in TABLE.items() if not kind.needs or getattr(mix, kind.needs)]
     return rng.choices(names, [TABLE[n].rate for n in names])[0]
 
 

@@ -2,6 +2,7 @@
 
 Stands for `guard.loop` and `guard.server` (sockets, select, scheduling), which cannot run in virtual time: a cycle
 first, then packets within each sender's budget, then the judgement of a chunk when the rest of the cycle suffices.
+Stops and beats of another guard come before everything, as they wake the loop. Stands for `guard.peers` too.
 """
 from __future__ import annotations
 
@@ -12,18 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steadyhand.errors import ProtocolError
-from steadyhand.guard_protocol import VERSION, Hello, Reply, State, Stop, decode
+from steadyhand.guard_protocol import VERSION, Beat, Hello, Reply, State, Stop, decode
 from steadyhand.limits import UR5_LIMITS
 from steadyhand_cli.dst.checker import Checker
 from steadyhand_cli.dst.clock import Clock
 from steadyhand_cli.dst.robot import SimRobot
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 from steadyhand_firmware_bridge.guard.core import Guard
+from steadyhand_firmware_bridge.guard.peers import BEATS_PER_CYCLE, SEND_EVERY
 from steadyhand_firmware_bridge.guard.server import PACKETS_PER_CLIENT_PER_CYCLE, STOPS_PER_CYCLE
 
 CREDENTIAL = "c0ffee" * 10
 ADMISSION_S = 0.004  # a chunk that arrives with less than this left waits for the next cycle
 STATES_KEPT = 96
+BEATS_KEPT = 10  # in the kernel's buffer
 
 
 @dataclass(eq=False)
@@ -46,6 +49,9 @@ class Host:
     ):
         self.clock, self.robot, self.checker, self.config, self.rng = clock, robot, checker, config, rng
         self.on_answer = on_answer
+        self.on_beat: Callable[[Beat], None] = lambda beat: None
+        self.told: Beat | None = None  # the newest beat to the other guard
+        self.beat_cycles = 0
         self.guard: Guard | None = None
         self.clients: list[Client] = []
         self.states: deque[State] = deque(maxlen=STATES_KEPT)
@@ -54,6 +60,7 @@ class Host:
         self.ending = False
         self._deadline_s = 0.0
         self._stops: deque[tuple[str, Any]] = deque()
+        self._beats: deque[Any] = deque(maxlen=BEATS_KEPT)
         self._next_cycle_s = 0.0
 
     # --- the process -----------------------------------------------------------------------------------------------
@@ -65,6 +72,8 @@ class Host:
         )
         self.guard.link.update = lambda *_: None  # tells of clock and jitter, decides nothing: not simulated
         self.clients, self.ending, self._stops = [], False, deque()
+        self.told, self.beat_cycles = None, 0
+        self._beats.clear()
         self.states.clear()
         self._deadline_s, self.frozen_until_s = now_s, float("-inf")
         self.checker.guard_started()
@@ -93,10 +102,12 @@ class Host:
     def _turn(self, now_s: float, late_s: float) -> None:
         guard = self.guard
         guard.late_cycles += late_s > self.robot.period_s
+        if late_s > guard.late_limit_s and guard.state.armed:
+            self.checker.late(now_s, late_s)
+        self._urgent(now_s)
         if self.ending and guard.state.armed:
             guard.fault("shutdown", "the guard was asked to end", now_s)
         if late_s > guard.late_limit_s and guard.state.armed:
-            self.checker.late(now_s, late_s)
             guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
         self.robot.sent = None
         self.checker.pendant = self.robot.local
@@ -106,19 +117,28 @@ class Host:
             self.checker.feedback(self.robot.feedback())
         self.states.append(state)
         self.checker.cycle(now_s, state, self.robot.sent)
+        self._tell(now_s, each_cycle=True)
+        self.checker.after_cycle(now_s)
         if guard.pending:
             guard.admit(self._next_cycle_s, now_s)
-        if self._stops or any(c.queue for c in self.clients):
+        if any(c.queue for c in self.clients):
             self._serve_backlog(now_s + 0.0005)
         for client in self.clients:
             client.budget = PACKETS_PER_CLIENT_PER_CYCLE
         if self.ending and guard.settled:
             self.kill()
 
-    def _serve_backlog(self, now_s: float) -> None:
+    def _urgent(self, now_s: float) -> None:
+        """What has come while the process was stopped."""
         stops, self._stops = list(self._stops), deque()
         for source, packet in stops[:STOPS_PER_CYCLE]:
             self._stop(source, packet, now_s)
+        beats = list(self._beats)[:BEATS_PER_CYCLE]
+        self._beats.clear()
+        for packet in beats:
+            self._peer(packet, now_s)
+
+    def _serve_backlog(self, now_s: float) -> None:
         for client in list(self.clients):
             client.budget = PACKETS_PER_CLIENT_PER_CYCLE
             while client.queue and client.budget > 0 and self.guard is not None:
@@ -215,6 +235,43 @@ class Host:
         self.checker.stop(now_s)
         stop = packet if isinstance(packet, Stop) else Stop("unreadable")
         self.guard.stop_requests([(stop, 1)], now_s)
+        self._tell(now_s)
+
+    # --- the stop domain -------------------------------------------------------------------------------------------
+    def peer(self, packet: Any, now_s: float) -> None:
+        """A datagram at the socket of the stop domain: a `Beat`, or anything."""
+        if self.guard is None:
+            return
+        if self.frozen(now_s):
+            self._beats.append(packet)
+        else:
+            self._guarded(self._peer, packet, now_s)
+
+    def _peer(self, packet: Any, now_s: float) -> None:
+        if isinstance(packet, bytes):
+            try:
+                packet = decode(packet)
+            except ProtocolError:
+                return
+        if not isinstance(packet, Beat):
+            return
+        self.checker.hears(now_s, packet)
+        before = self.guard.state
+        self.guard.peer_beat(packet, now_s)
+        if self.guard.state is not before:
+            self._tell(now_s)
+
+    def _tell(self, now_s: float, each_cycle: bool = False) -> None:
+        """As `guard.peers`: at once when there is news, else at every second cycle."""
+        if not self.config.peers:
+            return
+        beat = self.guard.beat()
+        self.beat_cycles += each_cycle
+        if beat == self.told and not (each_cycle and self.beat_cycles % SEND_EVERY == 0):
+            return
+        self.told = beat
+        self.checker.tells(now_s, beat)
+        self.on_beat(beat)
 
     def _answer(self, client: Client, message: Any) -> None:
         self.checker.answer(self.clock.now_s, client, message)

@@ -3,14 +3,18 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable
 
 import numpy as np
 
 from steadyhand import cell, kinematics
 from steadyhand.limits import UR5_LIMITS
+from steadyhand_cli.dst.body import depth_m
+from steadyhand_cli.dst.cell import ZONE_M
 
 SPREAD_RAD = np.array([0.7, 0.35, 0.4, 0.5, 0.4, 0.9])
 MARGIN_M = 0.05
+OVER_SHARE, OVER_M, CLEAR_M = 0.08, 0.05, 0.1  # of goals over the vehicle's place; how deep; how far from it others
 PEAK_VELOCITY, PEAK_ACCELERATION = 1.875, 5.774  # of a minimum-jerk move of unit length and time
 
 
@@ -26,6 +30,40 @@ def pool() -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=1)
+def over_and_clear() -> tuple[np.ndarray, np.ndarray]:
+    """Of the pool, those well in the place that arm and vehicle share, and those well out of it."""
+    q = pool()
+    depth = depth_m(q, ZONE_M)
+    return q[depth > OVER_M], q[depth < -CLEAR_M]
+
+
+Goal = Callable[[random.Random], np.ndarray]
+
+
+def anywhere(rng: random.Random) -> np.ndarray:
+    """A goal of the pool."""
+    goals = pool()
+    return goals[rng.randrange(len(goals))]
+
+
+def over_vehicle(rng: random.Random) -> np.ndarray:
+    """A goal in the place that arm and vehicle share."""
+    goals = over_and_clear()[0]
+    return goals[rng.randrange(len(goals))]
+
+
+def clear_of_vehicle(rng: random.Random) -> np.ndarray:
+    """A goal out of it."""
+    goals = over_and_clear()[1]
+    return goals[rng.randrange(len(goals))]
+
+
+def beside_vehicle(rng: random.Random) -> np.ndarray:
+    """Now and then over it."""
+    return (over_vehicle if rng.random() < OVER_SHARE else clear_of_vehicle)(rng)
+
+
+@functools.lru_cache(maxsize=1)
 def low_over_tray() -> np.ndarray:
     """(6,), the tool pointing down low over the tray: the product's agent backs off upwards from there, then home."""
     centre = cell.TRAY.centre_m
@@ -37,16 +75,15 @@ class Path:
 
     def __init__(
         self, start_s: float, q_rad: np.ndarray, qd_rad_s: np.ndarray, rng: random.Random, top_rad_s: float,
-        goal_rad: np.ndarray | None = None,
+        goal_rad: np.ndarray | None = None, goal: Goal = anywhere,
     ):
-        """From a commanded state on; to `goal_rad` and no further, when that is given."""
-        self._rng, self._top, self.goal_rad = rng, top_rad_s, goal_rad
+        """From a commanded state on, from one `goal` to the next; to `goal_rad` and no further, when that is given."""
+        self._rng, self._top, self.goal_rad, self._goal = rng, top_rad_s, goal_rad, goal
         self._moves: list[tuple[float, float, np.ndarray, np.ndarray, np.ndarray]] = []  # start, duration, q0, v0, q1
         self._extend(start_s, np.asarray(q_rad, dtype=float), np.asarray(qd_rad_s, dtype=float))
 
     def _extend(self, start_s: float, q0: np.ndarray, v0: np.ndarray) -> None:
-        goals = pool()
-        q1 = goals[self._rng.randrange(len(goals))] if self.goal_rad is None else self.goal_rad
+        q1 = self._goal(self._rng) if self.goal_rad is None else self.goal_rad
         if self._top < 0.2:  # slow modes go a little way only
             q1 = q0 + 0.1 * (q1 - q0)
         speed = self._top * self._rng.uniform(0.4, 1.0)

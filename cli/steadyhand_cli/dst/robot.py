@@ -332,6 +332,10 @@ class SimRobot:
         """Take a tried block back."""
         self.plant.x[:] = before
 
+    def shorten(self, states: np.ndarray, q_rad: np.ndarray) -> None:
+        """Keep the beginning of a tried block only: its states and set-points."""
+        self.plant.x[:4], self.plant.x[plants.GOAL] = states[-1], q_rad[-1]
+
     def serve(self, token: int, seq: int, q_rad: np.ndarray, states: np.ndarray) -> None:
         """Everything else of `n` undisturbed cycles that sent `q_rad` (n, 6) with sequence numbers from `seq`."""
         n, k = len(q_rad), self.tick_count

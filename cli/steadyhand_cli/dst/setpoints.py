@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from steadyhand_cli.dst.body import A_M, ALPHA, D_M, overlap
+from steadyhand_cli.dst.body import A_M, ALPHA, D_M, TOOL_M, overlap
 
 Q_MAX_RAD = np.array([2 * math.pi, 2 * math.pi, math.pi, 2 * math.pi, 2 * math.pi, 2 * math.pi])
 QD_MAX = np.full(6, math.pi)
@@ -30,13 +30,11 @@ def _limits(qd_max: np.ndarray) -> tuple[tuple[str, np.ndarray], ...]:
 LIMITS, SLOW_LIMITS = _limits(QD_MAX), _limits(np.full(6, RECOVERING_RAD_S))
 _ALL = np.concatenate([Q_MAX_RAD, *(limit for _, limit in LIMITS)])
 
-_TOOL_M = 0.135
-
 
 def tool_position_m(q_rad: np.ndarray) -> np.ndarray:
     """(n, 3) in base_link of (n, 6): Denavit-Hartenberg, from the tool back to the base."""
     n = len(q_rad)
-    x, y, z = np.zeros(n), np.zeros(n), np.full(n, _TOOL_M)
+    x, y, z = np.zeros(n), np.zeros(n), np.full(n, TOOL_M)
     for j in range(5, -1, -1):
         c, s = np.cos(q_rad[:, j]), np.sin(q_rad[:, j])
         if ALPHA[j]:  # Rx(+-90 deg)
@@ -58,7 +56,7 @@ class SetpointChecker:
     def cut(self) -> None:
         """The stream of set-points is interrupted: nothing is known about what comes next."""
         self._q = self._v = self._a = None  # the newest, as far as known
-        self._until_tool = 0
+        self._until_tool = self._until_body = 0
         self.speed_rad_s = self.speed_sum_rad_s = 0.0
 
     def rest_at(self, q_rad: np.ndarray) -> None:
@@ -128,7 +126,8 @@ class SetpointChecker:
                 i = int(outside.argmax())
                 where = np.round(tool[i], 3).tolist()
                 self._report("I4", float(times_s[rows[i]]), f"the tool is at {where} m, outside its box")
-            rows = rows[::BODY_STRIDE]
+            looks, rows = len(rows), rows[self._until_body:: BODY_STRIDE]
+            self._until_body = (self._until_body - looks) % BODY_STRIDE
             limbs = overlap(q_rad[rows])
             if any(limbs):
                 i = next(i for i, found in enumerate(limbs) if found)

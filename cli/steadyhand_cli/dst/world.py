@@ -8,17 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from steadyhand import cell, ur5
-from steadyhand.guard_protocol import Heartbeat, Reply, State, Stop, Verdict
+from steadyhand.guard_protocol import Beat, Heartbeat, Reply, State, Stop, Verdict
 from steadyhand_cli.dst import coast
-from steadyhand_cli.dst.actors import BEAT, INPUTS, Agent, Operator, Shell, spoilt
+from steadyhand_cli.dst.actors import BEAT, Agent, Operator, Shell, spoilt
+from steadyhand_cli.dst.cell import INPUTS_S, mix_of
 from steadyhand_cli.dst.checker import Checker
-from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, Clock
+from steadyhand_cli.dst.clock import BEAT_AT_S, BEAT_CYCLES, INPUT_AT_S, MOVING_BEAT_CYCLES, Clock
 from steadyhand_cli.dst.host import CREDENTIAL, Client, Host
 from steadyhand_cli.dst.links import Link
 from steadyhand_cli.dst.mission import Mission
 from steadyhand_cli.dst.people import Person
-from steadyhand_cli.dst.plant import TARGET, TARGET_SPEED
+from steadyhand_cli.dst.plant import MEASURED, TARGET, TARGET_SPEED
 from steadyhand_cli.dst.robot import SimRobot
+from steadyhand_cli.dst.vehicle import TO_ARM, TO_VEHICLE, Vehicle
+from steadyhand_cli.dst.vehicle import LINKS as VEHICLE_LINKS
 from steadyhand_firmware_bridge.guard.config import GuardConfig
 
 LINKS = ("agent-shell", "shell-guard", "guard-agent", "verdicts", "operator-stop", "operator-arm", "operator-guard")
@@ -33,14 +36,19 @@ class World:
     def __init__(self, seed: int, blocks: bool = True):
         self.seed, self.blocks = seed, blocks
         self.clock = Clock(ur5.SERVO_PERIOD_CB3_S)
-        config = GuardConfig(inputs=INPUTS)
-        self.checker = Checker(self.clock.period_s, INPUTS, config.gripper_max_width_m, CREDENTIAL)
+        self.mix = mix_of(seed)
+        self.beat_cycles = MOVING_BEAT_CYCLES if self.mix.moving_inputs else BEAT_CYCLES
+        config = GuardConfig(**self.mix.guard())
+        self.checker = Checker(self.clock.period_s, INPUTS_S, config.gripper_max_width_m, CREDENTIAL, self.mix)
         self.robot = SimRobot(self.clock, cell.HOME_Q_RAD, self.rng("robot"))
         self.host = Host(self.clock, self.robot, self.checker, config, self.rng("host"), self._on_answer)
         self.robot.command_gripper = self._gripper(self.robot.command_gripper)
-        self.links = {name: Link(name, self.rng(name), self.at, self.count) for name in LINKS}
+        names = (*LINKS, *VEHICLE_LINKS) if self.mix.vehicle else LINKS
+        self.links = {name: Link(name, self.rng(name), self.at, self.count) for name in names}
         self.agent, self.shell = Agent(self, self.rng("agent")), Shell(self)
         self.operator = Operator(self, self.rng("operator"))
+        self.agent_until_s = float("-inf")  # it runs, and its heartbeats come late or not at all
+        self.agent_beat_cycles = 0  # until then, so many between two of them; 0: none comes
         self.estimator_until_s = self.unwell_until_s = float("-inf")  # silent; says that it is not well
         self.mission: Mission | None = None  # the product's agent commands
         self.mission_due, self.missions = False, 0
@@ -49,11 +57,14 @@ class World:
         self.injected: Counter[str] = Counter()
         self.fast = 0  # injections that struck above 0.1 rad/s
         self.block_cycles = 0
+        self.single_until = 0  # no block is tried before this cycle
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._forgotten: set[int] = set()
         self.watching: list[Callable[[], None]] = []  # called every `WATCH_CYCLES`, once
         self._number = 0
         self._stalled_view: State | None = None
+        self.vehicle = Vehicle(self, self.rng("vehicle")) if self.mix.vehicle else None
+        self.host.on_beat = self._to_vehicle
 
     def rng(self, name: str) -> random.Random:
         """A stream of random numbers of its own."""
@@ -129,6 +140,8 @@ class World:
         armed = guard is not None and guard.state.armed
         self.operator.watch(armed, now_s)
         self._beats(now_s)
+        if self.vehicle is not None:
+            self.vehicle.cycle(now_s)
         clock.cycle += 1
         end_s = clock.at(clock.cycle)
         events = self._events
@@ -136,10 +149,15 @@ class World:
             time_s, _, act = heapq.heappop(events)
             clock.now_s = max(clock.now_s, time_s)
             act()
-        k = robot.tick_count
+        k, program = robot.tick_count, robot.program
         robot.tick()
+        if robot.program is not program and host.guard is not None:
+            self.checker.program_started(now_s)
         if k > robot.frozen_until:
             self._judge_controller(now_s, robot.arrived_tick == k)
+        if self.vehicle is not None:
+            shared = robot.plant.x[MEASURED] if self.vehicle.rolls_near else None
+            self.checker.cell.together(now_s, self.checker.armed, shared)
         self._line_faults()
         clock.now_s = end_s
 
@@ -158,13 +176,17 @@ class World:
             return
         self.clock.now_s = now_s + BEAT_AT_S
         host.deliver(shell.client, BEAT, now_s + BEAT_AT_S)
-        if self.clock.cycle % BEAT_CYCLES == 0 and not self.links["agent-shell"].blocked(now_s):
+        if self.clock.cycle % self.beat_cycles == 0 and not self.links["agent-shell"].blocked(now_s):
             self.clock.now_s = now_s + INPUT_AT_S
-            if self.agent.well_now(now_s):
+            if self.agent.well_now(now_s) and self._agent_beats(now_s):
                 host.deliver(shell.client, Heartbeat("agent", True), now_s + INPUT_AT_S)
             if now_s > self.estimator_until_s:
                 well = now_s > self.unwell_until_s
                 host.deliver(shell.client, Heartbeat("estimator", well, "" if well else "lost"), now_s + INPUT_AT_S)
+
+    def _agent_beats(self, now_s: float) -> bool:
+        slow = self.agent_beat_cycles
+        return now_s > self.agent_until_s or slow > 0 and self.clock.cycle % slow == 0
 
     def _line_faults(self) -> None:
         for name, line in (("guard-controller", self.robot.up), ("controller-guard", self.robot.down)):
@@ -177,6 +199,19 @@ class World:
     def command(self, message: Any, now_s: float) -> None:
         """From the agent, through the shell, to the guard."""
         self.links["agent-shell"].send(message, now_s, self._relay)
+
+    def _to_vehicle(self, beat: Beat) -> None:
+        link, now_s = self.links[TO_VEHICLE], self.clock.now_s
+        if link.clear(now_s):
+            return self.vehicle.hears(beat, now_s)
+        return link.send(beat, now_s, lambda p: self.vehicle.hears(p, self.clock.now_s))
+
+    def to_arm(self, packet: Any, now_s: float) -> None:
+        """A datagram to the socket of the arm's guard."""
+        link, self.clock.now_s = self.links[TO_ARM], now_s
+        if link.clear(now_s):
+            return self.host.peer(packet, now_s)
+        return link.send(packet, now_s, lambda p: self.host.peer(p, self.clock.now_s))
 
     def begin_mission(self) -> None:
         """Let the product's agent command, from rest, for one goal."""

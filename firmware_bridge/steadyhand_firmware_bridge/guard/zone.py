@@ -23,7 +23,7 @@ class Zone:
             return np.zeros(len(q_rad), dtype=bool)
         links = kinematics.link_transforms(q_rad)
         joints = links[..., :3, 3]  # (N, 6, 3)
-        tool = np.array([kinematics.pose_base_link_tool(q)[:3, 3] for q in q_rad])[:, None]
+        tool = (links[:, -1] @ kinematics.T_TOOL0_TOOL)[:, None, :3, 3]
         points = np.concatenate([joints, tool], axis=1)
         points = np.concatenate([points, 0.5 * (points[:, 1:] + points[:, :-1])], axis=1)
         return ((points >= self._box[0]) & (points <= self._box[1])).all(axis=2).any(axis=1)

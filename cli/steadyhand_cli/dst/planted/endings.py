@@ -53,9 +53,9 @@ def _():
 def _():
     original = Guard._stop
 
-    def stop(self, reaction, now_s):
+    def stop(self, reaction, cause, now_s):
         self.robot.command_gripper(0.085)
-        original(self, reaction, now_s)
+        original(self, reaction, cause, now_s)
 
     return [(Guard, "_stop", stop)]
 

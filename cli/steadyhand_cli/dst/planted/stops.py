@@ -7,7 +7,7 @@ import numpy as np
 
 from steadyhand import guard_state as gs
 from steadyhand import watchdog
-from steadyhand.protocols import Command
+from steadyhand.protocols import ArmingPhase, Command
 from steadyhand_cli.dst.planted.defect import Table
 from steadyhand_firmware_bridge.guard import base, core, motion
 
@@ -30,6 +30,20 @@ def _():
             original(self, stops, now_s)
 
     return [(Guard, "stop_requests", stop_requests)]
+
+
+@defect("stop_leaves_upload", "I1", "a stop during arming does not take the program back that is on its way")
+def _():
+    original = Guard._stop
+
+    def stop(self, reaction, cause, now_s):
+        kept = self.robot.stop_program
+        if self.robot.arming().phase is ArmingPhase.UNDER_WAY:
+            self.robot.stop_program = lambda now_s: None
+        original(self, reaction, cause, now_s)
+        self.robot.stop_program = kept
+
+    return [(Guard, "_stop", stop)]
 
 
 @defect("stop_brakes_slowly", "I1", "the stop is played at half speed: it takes too long")
@@ -113,9 +127,9 @@ def _():
 def _():
     begin, stop = Motion.begin, Guard._stop
 
-    def keeping(self, reaction, now_s):
+    def keeping(self, reaction, cause, now_s):
         self.motion.kept = self.motion.plan
-        stop(self, reaction, now_s)
+        stop(self, reaction, cause, now_s)
 
     def resuming(self, q_rad, now_s):
         begin(self, q_rad, now_s)

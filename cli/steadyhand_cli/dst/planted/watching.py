@@ -61,7 +61,7 @@ def _():
 
 @defect("inputs_not_watched", "I5", "AUTO goes on without perception")
 def _():
-    return [(watchdog.InputWatchdog, "holding", lambda self, now_s: {})]
+    return [(watchdog.InputWatchdog, "holding", lambda self, now_s, moving: {})]
 
 
 @defect("strangers_beat_counts", "I5", "a heartbeat of anybody stands in for the commander's")
