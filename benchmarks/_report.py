@@ -38,6 +38,13 @@ GOALS = {
     "spikes.fpr": ("<=", 0.01, ""),
     "gate_admission.real_moves_refused": ("<=", 0.01, ""),
     "gate_admission.chunks_refused": ("<=", 0.01, ""),
+    "perception.pose_median_mm": ("<=", 2, "worst number of cubes, as the next two"),
+    "perception.pose_p95_mm": ("<=", 5, ""),
+    "perception.presence_error": ("<=", 0.005, ""),
+    "perception.ssi_output": ("<=", 0.01, ""),
+    "perception.ssi_feature": ("<=", 0.05, ""),
+    "perception.model_mb": ("<=", 10, ""),
+    "inspection.wrong_high": ("<=", 0.018, "source's figure"),
 }
 
 

@@ -23,7 +23,7 @@ from steadyhand_perception import pictures
 from steadyhand_perception.tray_poses import MODEL_FILE, Sight, TrayPoses
 
 BLANK_IMAGES, SHEET_IMAGES, SHEET_COLUMNS, SCALE = 100, 24, 6, 2
-VARIANT_IMAGES = 900
+SWAPPED_IMAGES, VARIANT_IMAGES = 300, 900
 
 add_arguments = shared.add_arguments
 
@@ -115,6 +115,10 @@ def run(args: argparse.Namespace) -> Path:
     by_count = {
         n: summary([r for r, m in zip(results, labels["n_tray"]) if m == n]) for n in range(cell.MAX_CUBES + 1)
     }
+    swapped = [
+        shared.matched(images, k, poses.infer(images.sensed(k)[..., ::-1]).objects)
+        for k in range(min(count, SWAPPED_IMAGES))
+    ]
     still, still_count = shared.test_set(args, "stability")
     report = shared.stability(shared.look(poses, still, still_count), config["sets"]["stability"]["renders"])
     elapsed_ms = [s.inference_ms for s in sights]
@@ -129,7 +133,7 @@ def run(args: argparse.Namespace) -> Path:
         "inference_ms_p50": round(float(np.median(elapsed_ms)), 2),
         "inference_ms_p99": round(float(np.percentile(elapsed_ms, 99)), 2),
         "provider": poses.provider, "model_sha256": poses.contract.model_sha256,
-        **without_objects(poses),
+        "channels_swapped": summary(swapped), **without_objects(poses),
         "test_images_with_a_fault": sum(bool(poses.check(images.sensed(k))) for k in range(count)),
         "variants": variant_figures(Path(config["out"]) / "variants", images, min(count, VARIANT_IMAGES)),
     }
