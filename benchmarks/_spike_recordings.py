@@ -16,6 +16,7 @@ TUNING = (
     "TEST",
 )
 JUDGED = "Movement_No3_Acc"  # the fast one: 3.5 rad/s, 25 rad/s2
+UNSEEN = "Movement_No9_Singularity_Free_ForceSensor"  # slow, touched by hand; looked at by nobody before it was judged
 RECEIVE_TIMES = ("Movement_No1", "Movement_No3_Acc")  # stamped on receipt: their intervals are put on the 8 ms grid
 JOINT_KINDS = {"position": "q_actual", "velocity": "qd_actual", "current": "i_actual"}
 IMU_KINDS = {"acceleration": slice(0, 3), "rate": slice(3, 6)}  # columns of `acc`
@@ -62,6 +63,11 @@ def noise_of(recordings: list[dict[str, Channels]]) -> dict[str, np.ndarray]:
     }
 
 
+def faster(channels: Channels, factor: int, start: int = 0) -> Channels:
+    """As if the motion had been `factor` times as fast."""
+    return Channels(channels.stamp_s[start::factor], channels.values[start::factor])
+
+
 def scores(channels: Channels, config: ImpulseConfig) -> np.ndarray:
     """(T - 4, C) what `ImpulseDetector` makes of readings with a threshold that none reaches; all at once, for speed.
 
@@ -93,10 +99,7 @@ def thresholds_of(recordings: list[dict[str, Channels]], noise_std: dict[str, np
         asked = []
         for factor in FASTER:
             pooled = [
-                scores(
-                    Channels(r[kind].stamp_s[start::factor], r[kind].values[start::factor]),
-                    ImpulseConfig(tuple(noise_std[kind])),
-                ).ravel()
+                scores(faster(r[kind], factor, start), ImpulseConfig(tuple(noise_std[kind]))).ravel()
                 for r in recordings if kind in r for start in range(factor)
             ]
             asked.append(float(np.quantile(np.concatenate(pooled), 1 - FALSE_ALARMS)))
