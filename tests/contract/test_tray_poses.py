@@ -8,7 +8,7 @@ import pytest
 
 from steadyhand import cell
 from steadyhand.errors import ContractError
-from steadyhand_perception.contract import load_contract
+from steadyhand_perception.contract import FORMAT, load_contract
 from steadyhand_perception.maps import Peaks, wrap_yaw
 from steadyhand_perception.tray_poses import TrayPoses, by_region
 
@@ -17,6 +17,7 @@ MODEL = ROOT / "policies" / "model_repository" / "tray_poses"
 IMAGES = ROOT / "tests" / "data" / "perception"
 TRUTH = json.loads((IMAGES / "truth.json").read_text())["images"]
 
+RIGHT = {"scale": 1.0, "bias": 0.0}  # calibration of a head
 pytest.importorskip("onnxruntime")
 
 
@@ -154,6 +155,11 @@ def test_written_contract_reads_back_the_same():
         ({"decode__presence_min": None}, "decode"),
         ({"decode__max_detections": "many"}, "max_detections"),
         ({"decode": []}, "decode"),
+        ({"format": FORMAT}, "scratch must have"),
+        ({"format": FORMAT, "scratch": RIGHT}, "grasp must have"),
+        ({"format": FORMAT, "scratch": RIGHT, "grasp": {"scale": -1.0, "bias": 0.0}}, "scale=-1.0"),
+        ({"format": FORMAT, "scratch": RIGHT, "grasp": {"scale": 1.0, "bias": float("nan")}}, "bias=nan"),
+        ({"format": FORMAT, "scratch": RIGHT, "grasp": RIGHT}, "outputs.scratch is missing"),
     ],
 )
 def test_contract_that_disagrees_is_refused_and_names_the_field(tmp_path, changes, field):

@@ -416,7 +416,7 @@ def test_a_student_is_drawn_to_the_teacher_s_features(tmp_path):
 def test_network_learns_and_is_exported_whole(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("pybullet")
-    from policies.training.perception.export import check_served, export, export_variants
+    from policies.training.perception.export import check_served, export
     from policies.training.perception.network import Outputs
     from policies.training.perception.train import run, start
     from steadyhand_perception.explain import Explainer

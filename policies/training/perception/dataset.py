@@ -75,7 +75,7 @@ def labels_of(scene: TrainingScene, seen, scratched: set[int], camera: PinholeCa
     cubes, label = np.zeros((cell.MAX_CUBES, 3), np.float32), np.full(cell.MAX_CUBES, ABSENT, np.int8)
     scratch = np.full(cell.MAX_CUBES, NOT_ASKED, np.int8)
     if not n:
-        return Labels(cubes, label, scratch, _grasp(scene, seen, np.zeros(0)))
+        return Labels(cubes, label, scratch, _grasp(scene, seen, np.zeros(0), shares))
     share = seen.cube_px / outline_pixels(camera, scene)
     height = scene.position_m[:, 2]
     standing = np.abs(height - STANDING_Z_M) < STANDING_TOLERANCE_M
@@ -92,14 +92,15 @@ def labels_of(scene: TrainingScene, seen, scratched: set[int], camera: PinholeCa
     for k in range(n):
         if asked[k] == PRESENT and (k not in scratched or seen.scratch_px[k] >= SCRATCH_VISIBLE_PX):
             scratch[k] = k in scratched
-    return Labels(cubes, label, scratch, _grasp(scene, seen, share))
+    return Labels(cubes, label, scratch, _grasp(scene, seen, share, shares))
 
 
-def _grasp(scene: TrainingScene, seen, share: np.ndarray) -> int:
+def _grasp(scene: TrainingScene, seen, share: np.ndarray, shares: dict) -> int:
     """1: a cube is between the closed fingers; 0: none is; NOT_ASKED where the image does not show it."""
-    if seen.finger_px < FINGERS_VISIBLE_PX or (scene.held >= 0 and share[scene.held] < 0.12):
+    held = scene.held >= 0
+    if seen.finger_px < FINGERS_VISIBLE_PX or (held and share[scene.held] < shares["absent_share"]):
         return NOT_ASKED
-    return int(scene.held >= 0)
+    return int(held)
 
 
 def scene_of(name: str, settings: dict, number: int):

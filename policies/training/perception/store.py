@@ -66,16 +66,12 @@ class ImageSet:
 
     def sensed(self, number: int) -> np.ndarray:
         """One image as the sensor gives it, always the same."""
-        return self.noisy(number, 0)
-
-    def noisy(self, number: int, frame: int) -> np.ndarray:
-        """One image with the sensor noise of a frame's number."""
         from steadyhand_sim.camera import sensor_noise
         from steadyhand_sim.look import Look
 
         exposure, full_well, read_noise = (float(v) for v in self.labels["sensor"][number])
         look = Look(exposure=exposure, full_well_electrons=full_well, read_noise_dn=read_noise)
-        return sensor_noise(self.image(number), look, np.random.default_rng([number, frame, 23]))
+        return sensor_noise(self.image(number), look, np.random.default_rng([number, 23]))
 
 
 def read_set(paths: list[Path], hint: str) -> ImageSet:
