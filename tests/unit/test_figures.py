@@ -67,6 +67,7 @@ def quoted(r: dict) -> dict[str, list[str]]:
             ),
             f"{100 * spikes['tpr']:.1f} % (95 % interval {100 * spikes['tpr_low']:.1f} % to "
             f"{100 * spikes['tpr_high']:.1f} %) of the spikes are found at {100 * spikes['fpr']:.2f} % false alarms",
+            f"{100 * spikes['unseen']['tpr']:.1f} % are found at {100 * spikes['unseen']['fpr']:.2f} % false alarms",
             f"{100 * spikes['kinds']['velocity']['ordinary']['tpr']:.1f} % of the velocity's",
             f"{100 * spikes['plain']['three_sigma']['tpr']:.1f} % at "
             f"{100 * spikes['plain']['three_sigma']['fpr']:.1f} % false alarms",
