@@ -18,7 +18,7 @@ SAFETY_CAUSES = {
     5: ("safeguard_stop", "close the safeguard and acknowledge it"),
     6: ("system_emergency_stop", "release the emergency stop of the cell, then power on at the pendant"),
     7: ("robot_emergency_stop", "release the robot's emergency stop, then power on at the pendant"),
-    8: ("violation", "the safety system found a violation: restart it at the pendant"),
+    8: ("violation", "see why, then restart the safety system (pendant, or steadyhand robot restart-safety) and power on"),
     9: ("fault", "the safety system has a fault: see the robot's log"),
     10: ("validate_joint_id", "confirm the joints at the pendant"),
     12: ("automatic_mode_safeguard_stop", "close the safeguard of automatic mode and acknowledge it"),
