@@ -21,6 +21,7 @@ from steadyhand.plan import Published
 from steadyhand.types import Skill
 from steadyhand_sim import scene
 from steadyhand_sim.envs.chunk_player import CYCLE_S, ChunkPlayer
+from steadyhand_sim.snapshot import Snapshot
 from steadyhand_sim.world import World, WorldConfig
 
 _OBSERVATION_LIMIT = 10.0
@@ -123,6 +124,10 @@ class PickPlaceEnv(gymnasium.Env):
         self._observed = self._observe()
         terminated = success or (failure != "" and not truncated)
         return self._observed.copy(), float(success), terminated, truncated, self._info(failure, success)
+
+    def snapshot(self, look_seed: int, look_split: str = "test") -> Snapshot:
+        """What a camera would draw now, numbered by the controller's cycle."""
+        return self._world.snapshot(self._player.cycle, look_seed, look_split)
 
     def offered_chunks(self) -> list[tuple[Published, int, np.ndarray]]:
         """Every chunk of the episode: state answered, control cycle of its arrival, joint way-points (HORIZON, 6)."""
