@@ -60,7 +60,7 @@ class Host:
         self.ending = False
         self._deadline_s = 0.0
         self._stops: deque[tuple[str, Any]] = deque()
-        self._beats: deque[Any] = deque(maxlen=BEATS_KEPT)
+        self._beats: deque[Any] = deque()
         self._next_cycle_s = 0.0
 
     # --- the process -----------------------------------------------------------------------------------------------
@@ -243,7 +243,8 @@ class Host:
         if self.guard is None:
             return
         if self.frozen(now_s):
-            self._beats.append(packet)
+            if len(self._beats) < BEATS_KEPT:
+                self._beats.append(packet)
         else:
             self._guarded(self._peer, packet, now_s)
 
