@@ -206,8 +206,7 @@ class PerceptionNode(SteadyhandNode):
         camera_m = np.array(self._model.camera.pose_base_link_camera)[:3, 3]
         try:
             shown = unhidden(seen.in_tray, robot.q_rad, camera_m) if still else ()
-            defect = tuple(o.defect for o in shown) if self._model.contract.has_heads else None
-            self._stability.add(Seen(shown, seen.features, defect), still)
+            self._stability.add(Seen(shown, seen.features), still)
         except ConfigError:  # what is not finite
             self._counts["not_finite"] += 1
 
