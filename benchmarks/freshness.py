@@ -106,7 +106,7 @@ def packed(image: np.ndarray, share: float) -> bytes:
     return data.getvalue()[: int(share * data.tell())]
 
 
-def faults(scene: Scene, before: list[np.ndarray], start_s: float) -> dict[str, tuple[str, Stream]]:
+def faults(scene: Scene | None, before: list[np.ndarray], start_s: float) -> dict[str, tuple[str, Stream]]:
     """Kind -> (name it must get, stream), after the good frames `before`; frame n arrives at start_s + n periods."""
     frozen = before[-1]
 
@@ -246,7 +246,7 @@ def unmoved(scene: Scene, gate: ImageGate) -> list[bool]:
     return said[LEARNT:]
 
 
-KINDS = ("silence", "frozen from the start", *faults(type("Any", (), {})(), [np.zeros(SHAPE, np.uint8)], 0.0))
+KINDS = ("silence", "frozen from the start", *faults(None, [np.zeros(SHAPE, np.uint8)], 0.0))
 
 
 def run(args: argparse.Namespace) -> None:

@@ -112,6 +112,7 @@ class _FreshNoise:
     def __init__(self, config: FrozenConfig) -> None:
         self.config = config
         self._shape: tuple[int, ...] = ()
+        self.blind = "no frame yet"
 
     def _begin(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
@@ -122,8 +123,6 @@ class _FreshNoise:
         self._variances: deque[np.ndarray] = deque(maxlen=self._DIFFERENCES)
         self._live_ratios: list[float] = []
         self.blind = "learning the camera's noise"
-
-    blind = "no frame yet"
 
     def check(self, image: np.ndarray) -> tuple[ImageFault, ...]:
         """`noise_on_frozen` or `noise`, as long as it lasts."""

@@ -48,10 +48,10 @@ def test_a_loop_of_frames_is_replayed(period):
 def test_fresh_noise_on_a_frozen_picture_is_seen_by_the_third_frame_and_for_good(sensor_sd, added):
     rng = np.random.default_rng(1)
     frozen, image = learnt(rng, sd=sensor_sd)
-    found = [names(frozen.check(noisy(rng, image, added * sensor_sd))) for _ in range(60)]
-    assert found[2:] == [{"noise_on_frozen"}] * 58
-    back = [names(frozen.check(live(rng, sd=sensor_sd))) for _ in range(40)]
-    assert back[3:] == [set()] * 37  # as soon as no frozen frame is among the last three
+    found = [names(frozen.check(noisy(rng, image, added * sensor_sd))) for _ in range(40)]
+    assert found[2:] == [{"noise_on_frozen"}] * 38
+    back = [names(frozen.check(live(rng, sd=sensor_sd))) for _ in range(12)]
+    assert back[3:] == [set()] * 9  # as soon as no frozen frame is among the last three
 
 
 def test_noise_too_strong_to_see_through_is_a_fault_by_itself():
@@ -98,7 +98,7 @@ def moved_thing(scene, k):
 def test_what_changes_in_a_live_picture_is_no_alarm(change):
     rng = np.random.default_rng(3)
     frozen, _ = learnt(rng)
-    assert [names(frozen.check(live(rng, change(SCENE, k)))) for k in range(80)] == [set()] * 80
+    assert [names(frozen.check(live(rng, change(SCENE, k)))) for k in range(50)] == [set()] * 50
 
 
 @pytest.mark.parametrize("rows", [slice(0, 40), slice(100, 160)])
