@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("tomllib", reason="training needs Python 3.11")
 from policies.training.perception.dataset import scene_of
 from policies.training.perception.looks import SECTORS, TABLE_BRIGHTNESS, light_setup, perturbed, scene_look, splits
 from policies.training.perception.scenes import sample_scene

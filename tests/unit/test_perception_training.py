@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytest.importorskip("tomllib", reason="training needs Python 3.11")
 from policies.training.perception import store
 from policies.training.perception.dataset import (
     ABSENT, IGNORED, NOT_ASKED, PRESENT, labels_of, load_set, outline_pixels, shard_paths,
