@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from steadyhand.guard_protocol import VERSION, Arm, Heartbeat, Hello, decode, encode
+from steadyhand.guard_protocol import VERSION, Arm, Heartbeat, Hello, Stop, decode, encode
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.fake import FakeRobot
 from steadyhand_firmware_bridge.guard import base
@@ -185,7 +185,7 @@ class Noted(Quick):
         super().service(now_s)
 
 
-def run_held_up(server, clock, held_up_s, armed=False):
+def run_held_up(server, clock, held_up_s, armed=False, meanwhile=lambda: None):
     """Sixty cycles, the fiftieth of which takes `held_up_s`; the guard and when each of the last eleven began."""
     loop = Loop(server, 0.008)
 
@@ -194,8 +194,12 @@ def run_held_up(server, clock, held_up_s, armed=False):
         guard.handle("shell", Heartbeat("shell", True), clock.now_s)
         guard.handle("operator", Arm("auto", server.credential, "r"), clock.now_s)
 
+    def hold_up():
+        meanwhile()
+        clock.sleep(held_up_s)
+
     robot = Noted({
-        20: arm if armed else lambda: None, 50: lambda: clock.sleep(held_up_s), 60: lambda: setattr(loop, "ending", True)
+        20: arm if armed else lambda: None, 50: hold_up, 60: lambda: setattr(loop, "ending", True)
     })  # fmt: skip
     guard = Guard(robot, GuardConfig(), server.credential, itertools.count(1000).__next__, lambda *_: None, clock.now_s)
     loop.run(guard)
@@ -218,6 +222,14 @@ def test_a_cycle_less_than_a_period_late_is_none_and_the_next_one_keeps_its_time
 def test_a_cycle_so_late_that_the_robot_has_stopped_by_itself_is_a_stop(server, clock, late_s, cause):
     guard, _ = run_held_up(server, clock, 0.008 + late_s, armed=True)
     assert guard.counters()["armed"] == 1 and guard._last_stop["cause"] == cause
+
+
+def test_a_stop_that_came_while_the_loop_was_held_up_is_not_braked_so_late(server, clock, monkeypatch):
+    waiting = []
+    monkeypatch.setattr(server, "stops", lambda: [waiting.pop()] if waiting else [])
+    guard, _ = run_held_up(server, clock, 0.050, armed=True, meanwhile=lambda: waiting.append((Stop("panel"), 1)))
+    assert guard._last_stop["cause"] == "stop_requested" and guard._last_stop["reaction"] == "SILENCE"
+    assert "braking_s" not in guard._last_stop
 
 
 def test_a_turn_is_told_each_cycle_and_only_then(server):

@@ -119,8 +119,9 @@ class Checker:
 
     def late(self, now_s: float, late_s: float) -> None:
         """The loop was held up for longer than the controller waits: it must not wake up into motion."""
-        self._must_stop(now_s, f"cycle {late_s * 1e3:.0f} ms late")
-        self.silenced = self.must_stop or self.silenced
+        why = f"cycle {late_s * 1e3:.0f} ms late"
+        self._must_stop(now_s, why)
+        self.silenced = self.silenced or why
 
     def program_started(self, now_s: float) -> None:
         """The controller has begun to run a program of the guard's."""

@@ -102,12 +102,13 @@ class Host:
     def _turn(self, now_s: float, late_s: float) -> None:
         guard = self.guard
         guard.late_cycles += late_s > self.robot.period_s
-        if late_s > guard.late_limit_s and guard.state.armed:
+        late = late_s > guard.late_limit_s and (guard.state.armed or guard.state.stopping is not None)
+        if late:
             self.checker.late(now_s, late_s)
         self._urgent(now_s)
         if self.ending and guard.state.armed:
             guard.fault("shutdown", "the guard was asked to end", now_s)
-        if late_s > guard.late_limit_s and guard.state.armed:
+        if late:
             guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
         self.robot.sent = None
         self.checker.pendant = self.robot.local

@@ -81,12 +81,13 @@ class Loop:
             guard.late_cycles += late_s > self.period_s
             if guard.moving:
                 self.lateness.add(late_s)
+            drives = guard.state.armed or guard.state.stopping is not None  # before a stop that came meanwhile is taken
             self._urgent()  # also when no cycle leaves time to wait, and what came in the last moment before this one
             now_s = time.monotonic()
             if self.ending and end_s is None:
                 end_s = now_s + 4.0
                 guard.fault("shutdown", "the guard was asked to end", now_s)
-            if late_s > guard.late_limit_s and guard.state.armed:
+            if late_s > guard.late_limit_s and drives:
                 # the robot has stopped by itself; do not wake up into a burst of set-points
                 guard.fault("loop_late", f"a cycle began {late_s * 1e3:.0f} ms late", now_s)
             state = guard.cycle(now_s)
