@@ -46,7 +46,10 @@ class Camera:
 
 def test_unsteady_sight_forbids_arming_by_name_and_steady_sight_allows_it(tmp_path):
     specs = [
-        node("perception_node", model_repository=ROOT / "policies/model_repository", camera_info="false"),
+        node(  # old images are not the question here
+            "perception_node", model_repository=ROOT / "policies/model_repository", camera_info="false",
+            image_timeout_s="5.0",
+        ),
         node("lifecycle_manager_node", node_names="[perception_node]", retry_s="0.2"),
     ]
     with Graph(specs, tmp_path / "log") as graph:

@@ -36,7 +36,7 @@ from steadyhand_ros.sight_pictures import SightPictures
 
 FAULT_NAME = "image_fault"
 ROBOT_AGE_MAX_S = 0.1  # of the joints that bear witness of an image
-HEARTBEAT = "perception"  # input name that the guard requires for AUTO
+HEARTBEAT, BEAT_S = "perception", 0.1  # input name that the guard requires for AUTO
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class PerceptionNode(SteadyhandNode):
         if c.camera_info:
             self.create_subscription(CameraInfo, "camera/camera_info", self._on_camera_info, qos.NEWEST)
         self.create_timer(c.image_timeout_s / 2, self._watch_age)
+        self.create_timer(BEAT_S, self._beat)
 
     def _check_place(self) -> None:
         if not self.config.hand_eye:
@@ -222,11 +223,14 @@ class PerceptionNode(SteadyhandNode):
             message.header.stamp = self.get_clock().now().to_msg()
             self._fault_pub.publish(message)
 
+    def _beat(self) -> None:
+        if self.active:
+            causes = self._stability.causes
+            self._heartbeat_pub.publish(msg.InputHeartbeat(name=HEARTBEAT, ok=not causes, detail="; ".join(causes)))
+
     def _watch_age(self) -> None:
         if not self.active:
             return
-        causes = self._stability.causes
-        self._heartbeat_pub.publish(msg.InputHeartbeat(name=HEARTBEAT, ok=not causes, detail="; ".join(causes)))
         if found := self._gate.silence(time.monotonic(), self._arrived_s):
             self._say(found[0])
 
