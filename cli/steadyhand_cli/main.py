@@ -11,6 +11,7 @@ from steadyhand.errors import SteadyhandError
 # Sub-commands by name; each module is imported only when it is asked for, so that `doctor` works when others cannot.
 COMMANDS = {
     "run": ("steadyhand_cli.run", "the main job in simulation: clear the tray, with one operator stop in the middle"),
+    "cell": ("steadyhand_cli.cell_run", "arm and vehicle in simulation: dock, load, carry away; one operator stop"),
     "launch": ("steadyhand_cli.launch", "run a launch file: steadyhand launch ur5 sim:=true"),
     "broker": ("steadyhand_cli.broker", "an MQTT broker on the slot's address, for a simulated vehicle"),
     "drive": ("steadyhand_cli.drive", "drive the vehicle along places, through its guard"),
@@ -39,7 +40,7 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command; 2 for wrong use or a refused input, with the reason on stderr."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="steadyhand", description="Robotics agent runtime for a UR5.")
+    parser = argparse.ArgumentParser(prog="steadyhand", description="Robotics agent runtime for a UR5 and an AGV.")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in argv if not word.startswith("-")), None)
     for name, (module, summary) in COMMANDS.items():

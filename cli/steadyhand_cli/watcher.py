@@ -4,26 +4,29 @@ from __future__ import annotations
 import select
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 from steadyhand.errors import RobotError
-from steadyhand.guard_protocol import State
+from steadyhand.guard_protocol import STATES, AgvState, State
 from steadyhand_cli.invariants import InvariantMonitor
 from steadyhand_firmware_bridge.client import GuardClient
 
 
 class GuardWatcher:
-    """`state` is the newest; `monitor` has seen all that arrived."""
+    """`state` is the newest; `monitor` has seen all that arrived. Of the slot's arm, or of the guard in a folder."""
 
-    def __init__(self) -> None:
-        self.monitor = InvariantMonitor()
-        self.state: State | None = None
+    def __init__(self, folder: Path | None = None, monitor: Any = None) -> None:
+        self.monitor = monitor or InvariantMonitor()
+        self.state: State | AgvState | None = None
+        self._folder = folder
         self.first_state_s: float | None = None
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._watch, name="guard-watch", daemon=True)
         self._thread.start()
 
-    def wait(self, condition, timeout_s: float) -> State | None:
+    def wait(self, condition, timeout_s: float) -> State | AgvState | None:
         """The first state for which `condition(state)` holds; None after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
@@ -41,7 +44,7 @@ class GuardWatcher:
         self._thread.join(timeout=2.0)
 
     def _watch(self) -> None:
-        client = GuardClient("watcher")
+        client = GuardClient("watcher", folder=self._folder)
         while not self._stopping:
             if not client.connected:
                 try:
@@ -51,7 +54,7 @@ class GuardWatcher:
                     continue
             select.select([client], [], [], 0.1)
             for message in client.poll(every_state=True):
-                if isinstance(message, State):
+                if isinstance(message, STATES):
                     self.monitor.update(message)
                     with self._changed:
                         self.state = message

@@ -10,14 +10,14 @@ from steadyhand import cell
 from steadyhand.errors import RobotError
 from steadyhand.slot import current_slot
 from steadyhand_cli import broker
+from steadyhand_cli.cell_rig import CellRig
 from steadyhand_cli.launch import launch_path
+from steadyhand_cli.loading import BEHIND, LOW, OVER, pick
 from steadyhand_cli.operate import read_state
 from steadyhand_firmware_bridge import operator
 from steadyhand_ros.launch_runner import read_launch
 from steadyhand_sim import scene
-from tests.support.cell_rig import CellRig
 from tests.support.graph import Graph
-from tests.support.loading import BEHIND, LOW, OVER, pick
 
 pytestmark = [
     pytest.mark.ros, pytest.mark.sim, pytest.mark.broker, pytest.mark.process,
@@ -59,7 +59,7 @@ def test_the_vehicle_docks_is_loaded_by_the_arm_and_leaves_when_the_arm_is_clear
     verdict = rig.chunk(OVER)
     assert not verdict.accepted and "the vehicle moves" in verdict.detail, verdict
     rig.until(lambda: not thread.is_alive(), "the vehicle's arrival", 90)
-    if isinstance(thread.outcome[0], RobotError):  # stopped on its way, by a busy machine
+    if isinstance(thread.outcome, RobotError):  # stopped on its way, by a busy machine
         rig.driven("dock", DOCK)
     docked = rig.vehicle()
     assert np.hypot(*np.subtract(docked["pose"][:2], DOCK[:2])) < 0.1 and docked["loaded"] == []
@@ -78,7 +78,7 @@ def test_the_vehicle_docks_is_loaded_by_the_arm_and_leaves_when_the_arm_is_clear
     with pytest.raises(AssertionError, match="interlock: arm: the arm is over the vehicle"):
         thread = rig.drive("out", EXIT)
         rig.until(lambda: not thread.is_alive(), "a refusal")
-        raise AssertionError(str(thread.outcome[0]))
+        raise AssertionError(str(thread.outcome))
     rig.grip(cell.GRIPPER_PREGRASP_M, lambda width: width > 0.055)
     rig.until(lambda: rig.vehicle()["loaded"] == [0], "the cube in the vehicle's tray")
     rig.reach(OVER)
@@ -94,7 +94,7 @@ def test_one_stop_stops_both_and_a_world_that_ends_is_started_anew_by_nobody_but
     operator.stop("panel")  # at the arm's guard
     rig.until(lambda: rig.modes() == ("STOPPED", "STOPPED"), "both stopped")
     rig.until(lambda: abs(rig.vehicle()["twist"][0]) < 0.01 and not thread.is_alive(), "the vehicle at rest")
-    assert isinstance(thread.outcome[0], RobotError)
+    assert isinstance(thread.outcome, RobotError)
     rig.armed()
     before = dict(rig.supervisor.pids())
     os.kill(before["sim"], signal.SIGKILL)

@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("pybullet")
 from steadyhand import cell, collision, kinematics
 from steadyhand.slot import current_slot
+from steadyhand_cli.loading import BEHIND, LOW, OVER, pick
 from steadyhand_firmware_bridge.guard import config
 from steadyhand_firmware_bridge.guard.zone import Zone
 from steadyhand_sim import scene
 from steadyhand_sim.agv.body_link import VehicleInCell
 from steadyhand_sim.world import World, WorldConfig
-from tests.support.loading import BEHIND, LOW, OVER, pick
 
 pytestmark = pytest.mark.sim
 ARM = config.load(Path(__file__).parents[2] / "config/cell_guard_ur5.yaml")

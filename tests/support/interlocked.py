@@ -12,6 +12,7 @@ import numpy as np
 
 from steadyhand import cell, kinematics, ur5
 from steadyhand.guard_protocol import Chunk, Drive, Pause, State, Verdict
+from steadyhand_cli.cell_rig import BUSY, LATE_PLAN
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 from tests.support.guard_rig import _die_with_parent
@@ -22,9 +23,6 @@ TURN_RAD = 0.6  # of the base joint, from home to over the vehicle
 FAR_M = 1000.0
 TRIES, ATTEMPTS = 20, 5
 LATE = ("loop_late", "program_lost", "feedback_lost", "shell_lost", "command_source_silent")
-# Refused because a busy machine was late: of a plan judged late, the way-points that are past are skipped.
-LATE_PLAN = ("expired", "acceleration", "velocity", "jerk", "continuity", "stop_inadmissible")
-BUSY = (*LATE_PLAN, "not_armed")
 TURN_STEPS = 40  # of 50 ms
 PATIENT = {"shell_timeout_s": 5.0}
 
