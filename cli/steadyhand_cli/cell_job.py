@@ -20,14 +20,13 @@ from steadyhand.guard_protocol import AgvState, Verdict
 from steadyhand.slot import current_slot
 from steadyhand_cli import loading
 from steadyhand_cli.cell_monitor import Meeting, VehicleMonitor, Waits, docking_error
-from steadyhand_cli.cell_rig import CellRig
+from steadyhand_cli.cell_rig import LOOK_S, CellRig
 from steadyhand_cli.watcher import GuardWatcher
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.guard.zone import Zone
 from steadyhand_sim import scene
 
 MAX_LOADS = len(loading.PLACES_M)
-LOOK_S = 0.05  # from one look at the world's truth to the next
 AGAIN_S = 0.1  # after a refusal
 SHUTTLE_LIMIT_S, REST_LIMIT_S = 240.0, 5.0
 DOCKED_MM = 20.0  # of `finePositioning`: its own limit is 12 mm by its own estimate

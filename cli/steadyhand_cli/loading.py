@@ -10,7 +10,7 @@ from steadyhand.errors import ConfigError
 
 ENTRY, DOCK, EXIT = [-0.66, -1.6, np.pi / 2], [-0.66, 0.0, np.pi / 2], [-0.66, 1.6, np.pi / 2]  # of the vehicle
 OVER_Z_M, LOW_Z_M = 0.12, 0.03  # of the tool above the arm's base; the deck is 0.085 m under z = 0.015
-PLACES_M = ((-0.62, 0.0), (-0.62, -0.07), (-0.62, 0.07))  # of loads on the deck: what is put there does not touch
+PLACES_M = ((-0.62, 0.0), (-0.62, -0.1), (-0.62, 0.1))  # of loads on the deck: what is put there does not touch
 
 
 def over(x_m: float, y_m: float, z_m: float, seed: np.ndarray) -> np.ndarray:

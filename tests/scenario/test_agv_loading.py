@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pybullet")
 from steadyhand import cell, collision, kinematics
 from steadyhand.slot import current_slot
-from steadyhand_cli.loading import BEHIND, LOW, OVER, pick
+from steadyhand_cli.loading import BEHIND, deck, pick
 from steadyhand_firmware_bridge.guard import config
 from steadyhand_firmware_bridge.guard.zone import Zone
 from steadyhand_sim import scene
@@ -25,7 +25,7 @@ class Loading:
     """One world; `move` refuses what the gate's box, joint ranges or clearances would."""
 
     def __init__(self, folder):
-        self.world = World(WorldConfig(n_cubes=1), 0)
+        self.world = World(WorldConfig(n_cubes=2), 0)
         slot = current_slot({"STEADYHAND_SLOT": "3", "XDG_RUNTIME_DIR": str(folder)})
         self.vehicle = VehicleInCell(self.world.client, slot, (-0.66, 0.0, math.pi / 2))
         self.q = np.array(cell.HOME_Q_RAD)
@@ -59,21 +59,25 @@ class Loading:
         return self.vehicle.state(self.world.object_poses()[0], self.world.robot)
 
 
-def test_a_cube_goes_from_the_tray_to_the_vehicle(tmp_path):
+def test_cubes_go_from_the_tray_to_places_of_their_own_on_the_vehicle(tmp_path):
     rig = Loading(tmp_path)
     try:
-        positions, quaternions = rig.world.object_poses()
-        above, at = pick(positions[0], float(scene.cube_yaw(quaternions)[0]))
-        rig.grip("pregrasp")
-        assert not any([rig.move(above), rig.move(at)])
-        rig.grip("close")
-        assert not any([rig.move(above), rig.move(cell.HOME_Q_RAD), rig.move(BEHIND)])  # never over the vehicle's way
-        assert all([rig.move(OVER), rig.move(LOW)]) and rig.loaded()["loaded"] == []
-        rig.grip("pregrasp")
-        assert all([rig.move(OVER), rig.move(BEHIND)])
-        assert not rig.move(cell.HOME_Q_RAD)
-        seen = rig.loaded()
-        assert seen["loaded"] == [0] and not seen["touches_arm"]
+        for place in (1, 2):
+            cube = place - 1
+            positions, quaternions = rig.world.object_poses()
+            above, at = pick(positions[cube], float(scene.cube_yaw(quaternions)[cube]))
+            over, low = deck(place)
+            rig.grip("pregrasp")
+            assert not any([rig.move(above), rig.move(at)])
+            rig.grip("close")
+            # never over the vehicle's way
+            assert not any([rig.move(above), rig.move(cell.HOME_Q_RAD), rig.move(BEHIND)])
+            assert all([rig.move(over), rig.move(low)]) and rig.loaded()["loaded"] == list(range(cube))
+            rig.grip("pregrasp")
+            assert all([rig.move(over), rig.move(BEHIND)])
+            assert not rig.move(cell.HOME_Q_RAD)
+            seen = rig.loaded()
+            assert seen["loaded"] == list(range(place)) and not seen["touches_arm"]
         assert math.dist(seen["pose"][:2], (-0.66, 0.0)) < 2e-3  # nobody has pushed the vehicle
     finally:
         rig.vehicle.close()

@@ -1,12 +1,13 @@
 """What the cell's run is held to: each invariant broken once is seen, once; a good run breaks none."""
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from steadyhand.errors import ConfigError
+from steadyhand.errors import ConfigError, RobotError
 from steadyhand.guard_protocol import AgvState
 from steadyhand_cli.cell_monitor import Meeting, VehicleMonitor, Waits, docking_error
 from steadyhand_cli.invariants import Violation
@@ -101,6 +102,23 @@ def test_the_docking_error_is_told_along_the_docks_heading():
     assert docking_error([-0.661, 0.004, math.pi / 2 + 0.002], dock) == {
         "along_mm": 4.0, "across_mm": 1.0, "turned_mrad": 2.0
     }
+
+
+def test_the_shuttle_waits_for_the_arm_and_drives_again_after_a_stop():
+    pytest.importorskip("pybullet")
+    from steadyhand_cli import cell_job
+
+    outcomes = iter([
+        RobotError("refused: workspace: interlock: arm: the arm is over the vehicle"),
+        RobotError("refused: workspace: interlock: arm: the arm is over the vehicle"),
+        RobotError("refused: not_armed: mode is STOPPED"), RobotError("stopped: stop_requested: panel"), GOOD,
+    ])  # fmt: skip
+    rig = SimpleNamespace(drive=lambda *_: SimpleNamespace(join=lambda: None, outcome=next(outcomes)))
+    waits, said = Waits(), []
+    shuttle = cell_job._Shuttle(rig, "out", [0.0, 0.0, 0.0], [], waits, said.append)
+    shuttle.join(20.0)
+    assert shuttle.arrived and waits.number == 1 and waits.seconds > 0
+    assert said == ["vehicle: stopped: stop_requested: panel"]
 
 
 def test_the_summary_says_what_is_not_ok(capsys):
