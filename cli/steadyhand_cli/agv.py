@@ -125,16 +125,16 @@ def _show_factsheet(reply: Reply, as_it_is: bool) -> None:
 
 
 def _at_rest(folder: Path, act: str, timeout_s: float) -> int:
-    """Wait until it stands, and a cancelled task has ended; 1 when it does not in time."""
+    """Wait until it stands, and a cancelled task has ended; 1 when it does not in time, or was stopped instead."""
     end_s = time.monotonic() + timeout_s
     while time.monotonic() < end_s:
         state = read_state(folder=folder)
         ended = act == "pause" or state.task_state not in (TaskState.SENT.value, TaskState.UNDER_WAY.value)
         if state.at_rest and ended:
             print(f"at rest; task {state.task_id or '-'}: {state.task_state} {state.task_detail}".rstrip())
-            return 0
-        if act == "pause" and not state.mode.startswith("ARMED"):
-            break
+            for cause in state.causes:
+                print(f"  cause: {cause}")
+            return 0 if state.mode.startswith("ARMED") else 1
         time.sleep(POLL_S)
     print(f"rest was not seen within {timeout_s:g} s: steadyhand stop --agv, or the vehicle's own emergency stop")
     return 1

@@ -198,6 +198,7 @@ def factsheet(vehicle: Vehicle, version: str) -> dict[str, Any]:
             name("agvClass", "mobileRobotClass"): "CARRIER",
             name("maxLoadMass", "maximumLoadMass"): c.max_load_kg,
             "localizationTypes": ["REFLECTOR"], "navigationTypes": ["VIRTUAL_LINE_GUIDED"],
+            **({} if two else {"supportedZones": []}),
         },
         "physicalParameters": physical,
         "protocolLimits": {
