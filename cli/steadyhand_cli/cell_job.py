@@ -9,7 +9,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -106,7 +106,11 @@ class _Job:
         self.meeting = Meeting(Zone(rig.zone_m).inside, rig.meet_xy_m, rig.meet_radius_m)
         self.waits = {"arm": Waits(), "vehicle": Waits()}
         self.docking: dict = {}
+        self.away: dict = {}
         self.stop: dict = {}
+        self.end: Mapping = {"loaded": []}  # the world's truth of the vehicle where the run ended
+        self.pids: dict = {}
+        self.failed, self.loaded, self.armed_s, self._armed_s = "", 0, 0.0, time.monotonic()
         self._shuttles: list[_Shuttle] = []
         self._looked_s = -np.inf
         rig.each = self._look
@@ -119,12 +123,20 @@ class _Job:
         self.agv_states.close()
 
     def run(self) -> dict:
-        """All of it; the summary."""
+        """All of it, or as far as it goes; the summary."""
+        try:
+            self._course()
+        except RobotError as error:
+            self.failed = str(error).splitlines()[0][:300]
+            self.say(self.failed)
+        return self._summary()
+
+    def _course(self) -> None:
         start_s, rig = time.monotonic(), self.rig
         rig.until(lambda: rig.vehicle()["driven"], "the vehicle's computer")
         rig.armed()
-        armed_s = time.monotonic()
-        pids = rig.supervisor.pids()
+        self.armed_s, self._armed_s = time.monotonic() - start_s, time.monotonic()
+        self.pids = rig.supervisor.pids()
         self.say("both armed; the vehicle docks, the arm picks")
         shuttle = self._shuttle("dock", loading.DOCK, DOCKING)
         if self.config.operator_stop:
@@ -139,8 +151,8 @@ class _Job:
             last = number + 1 == self.config.loads
             shuttle = self._put_down(number, leave=last) or shuttle
         self._wait_for(shuttle, "the vehicle away")
-        end = rig.until(self._vehicle_at_rest, "the vehicle at rest", REST_LIMIT_S)
-        return self._summary(end, pids, armed_s - start_s, time.monotonic() - armed_s)
+        self.end = rig.until(self._vehicle_at_rest, "the vehicle at rest", REST_LIMIT_S)
+        self.away = docking_error(self.end["pose"], loading.EXIT)
 
     # -- steps ----------------------------------------------------------------------------------------------------
     def _shuttle(self, name: str, pose: list[float], actions: list[dict]) -> _Shuttle:
@@ -195,6 +207,7 @@ class _Job:
         self._reach(low)
         self.rig.grip(cell.GRIPPER_PREGRASP_M, lambda width: width > 0.055)
         self.rig.until(lambda: number in self.rig.vehicle()["loaded"], "the cube on the vehicle's deck")
+        self.loaded += 1
         self.say(f"cube {number + 1} on the vehicle")
         shuttle = self._shuttle("out", loading.EXIT, []) if leave else None
         self._reach(over)
@@ -246,36 +259,36 @@ class _Job:
         self._looked_s = now_s
         self.meeting.look(now_s, self.rig.vehicle(), self.rig.arm.state.q_rad)
 
-    def _summary(self, end: dict, pids: dict, armed_s: float, job_s: float) -> dict:
+    def _summary(self) -> dict:
         arm, agv = self.arm_states.monitor, self.agv_states.monitor
         violations = [*arm.violations, *agv.violations, *self.meeting.violations]
-        counters = {"arm": self.arm_states.state.counters, "vehicle": self.agv_states.state.counters}
-        carried = sum(k in end["loaded"] for k in range(self.config.loads))
-        away = docking_error(end["pose"], loading.EXIT)
-        off_mm = max(abs(self.docking[name]) for name in ("along_mm", "across_mm"))
+        watched = {"arm": self.arm_states.state, "vehicle": self.agv_states.state}
+        carried = sum(k in self.end["loaded"] for k in range(self.config.loads))
+        off_mm = max(abs(self.docking.get(name, 0.0)) for name in ("along_mm", "across_mm"))
         problems = [
             text for wrong, text in (
+                (bool(self.failed), self.failed),
                 (carried < self.config.loads, f"{self.config.loads - carried} loads are not on the vehicle at the end"),
                 (bool(violations), f"{len(violations)} invariants broken"),
                 (off_mm > DOCKED_MM, f"docked {off_mm:.0f} mm off, allowed {DOCKED_MM:g}"),
-                (bool(set(pids.items()) - set(self.rig.supervisor.pids().items())), "a process ended on the way"),
+                (bool(set(self.pids.items()) - set(self.rig.supervisor.pids().items())), "a process ended on the way"),
             ) if wrong
         ]  # fmt: skip
         return {
             "ok": not problems, "problems": problems, "config": asdict(self.config),
-            "loads": {"wanted": self.config.loads, "loaded": self.config.loads, "carried": carried},
+            "loads": {"wanted": self.config.loads, "loaded": self.loaded, "carried": carried},
             "way": {"driven_m": round(self.meeting.driven_m, 2), "loaded_m": round(self.meeting.driven_loaded_m, 2)},
-            "docking": self.docking, "away": away, "operator_stop": self.stop,
+            "docking": self.docking, "away": self.away, "operator_stop": self.stop,
             "stops": {"arm": arm.stops, "vehicle": agv.stops}, "armings": {"arm": arm.armings, "vehicle": agv.armings},
             "waits": {name: waits.plain() for name, waits in self.waits.items()},
             "refused": {
-                name: {k: n for k, n in counted.items() if k.startswith("refused") and n}
-                for name, counted in counters.items()
+                name: {k: n for k, n in (state.counters if state else {}).items() if k.startswith("refused") and n}
+                for name, state in watched.items()
             },
             "violations": [asdict(v) for v in violations],
             "checked": {
                 "arm_states": arm.states, "vehicle_states": agv.states, "looks_at_the_world": self.meeting.looks
             },
-            "times": {"armed_s": round(armed_s, 1), "job_s": round(job_s, 1)},
-            "processes": {"pids": pids, "said": self.rig.said[-20:]},
+            "times": {"armed_s": round(self.armed_s, 1), "job_s": round(time.monotonic() - self._armed_s, 1)},
+            "processes": {"pids": self.pids, "said": self.rig.said[-20:]},
         }

@@ -39,8 +39,9 @@ def print_summary(console: Console, summary: dict) -> None:
     loads, way, docking, stop = (summary[name] for name in ("loads", "way", "docking", "operator_stop"))
     table.add_row("loaded, carried", f"{loads['loaded']} and {loads['carried']} of {loads['wanted']}")
     table.add_row("driven", f"{way['driven_m']:.1f} m, {way['loaded_m']:.1f} m of it loaded")
-    table.add_row("docked", f"{docking['along_mm']:+.1f} mm along, {docking['across_mm']:+.1f} mm across, "
-                            f"{docking['turned_mrad']:+.1f} mrad")  # fmt: skip
+    if docking:
+        table.add_row("docked", f"{docking['along_mm']:+.1f} mm along, {docking['across_mm']:+.1f} mm across, "
+                                f"{docking['turned_mrad']:+.1f} mrad")  # fmt: skip
     if stop:
         rest = stop["rest_after_s"]
         table.add_row("operator stop", f"arm at {stop['arm_rad_s']:.2f} rad/s at rest after {rest['arm']:.2f} s, "
