@@ -81,16 +81,15 @@ class _Shuttle(threading.Thread):
         while time.monotonic() < end_s and not self.ending:
             drive = self._begin()
             drive.join()
-            now_s = time.monotonic()
+            if drive.began_s is not None:
+                self._waits.taken(drive.began_s)
             if isinstance(drive.outcome, AgvState):
-                self._waits.taken(now_s)
                 self.arrived = True
                 return
             self.why = str(drive.outcome)
             if self.why.startswith("refused: workspace: interlock"):
-                self._waits.refused(now_s)
+                self._waits.refused(time.monotonic())
             elif not self.why.startswith("refused") and not self.ending:
-                self._waits.taken(now_s)
                 self._say(f"vehicle: {self.why}")
             time.sleep(AGAIN_S)
 

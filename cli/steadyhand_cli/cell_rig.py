@@ -46,11 +46,13 @@ PATIENT_VEHICLE = {"feedback_timeout_s": 5.0}
 
 
 class Drive(threading.Thread):
-    """One task of the vehicle, by a commander of its own: `outcome` is its last state, or the error."""
+    """One task of the vehicle, by a commander of its own. `began_s`: when it was taken; `outcome`: its last state, or why
+    it has not arrived."""
 
     def __init__(self, folder: Path, name: str, pose: list[float], actions: list[dict]):
         super().__init__(daemon=True)
         self.outcome: AgvState | RobotError | None = None
+        self.began_s: float | None = None
         self._folder, self._place, self._actions = folder, (name, pose), actions
         self.start()
 
@@ -58,9 +60,12 @@ class Drive(threading.Thread):
         """Until the vehicle has arrived, or has not."""
         try:
             with Driver(self._folder) as driver:
-                self.outcome = driver.drive([self._place], LIMIT_S, actions=self._actions)
+                self.outcome = driver.drive([self._place], LIMIT_S, show=self._show, actions=self._actions)
         except RobotError as error:
             self.outcome = error
+
+    def _show(self, state: AgvState) -> None:
+        self.began_s = self.began_s or time.monotonic()
 
 
 class CellRig:

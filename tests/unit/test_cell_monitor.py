@@ -113,11 +113,14 @@ def test_the_shuttle_waits_for_the_arm_and_drives_again_after_a_stop():
         RobotError("refused: workspace: interlock: arm: the arm is over the vehicle"),
         RobotError("refused: not_armed: mode is STOPPED"), RobotError("stopped: stop_requested: panel"), GOOD,
     ])  # fmt: skip
-    rig = SimpleNamespace(drive=lambda *_: SimpleNamespace(join=lambda: None, outcome=next(outcomes)))
+    began = iter([None, None, None, math.inf, 0.0])
+    rig = SimpleNamespace(
+        drive=lambda *_: SimpleNamespace(join=lambda: None, outcome=next(outcomes), began_s=next(began))
+    )
     waits, said = Waits(), []
     shuttle = cell_job._Shuttle(rig, "out", [0.0, 0.0, 0.0], [], waits, said.append)
     shuttle.join(20.0)
-    assert shuttle.arrived and waits.number == 1 and waits.seconds > 0
+    assert shuttle.arrived and waits.plain() == {"n": 1, "seconds": math.inf}  # until it began, not until it arrived
     assert said == ["vehicle: stopped: stop_requested: panel"]
 
 
