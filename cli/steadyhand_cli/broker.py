@@ -35,6 +35,14 @@ def find() -> tuple[str, dict[str, str]] | None:
     return None
 
 
+def require() -> tuple[str, dict[str, str]]:
+    """As `find`; DependencyMissing when there is none."""
+    found = find()
+    if found is None:
+        raise DependencyMissing("no mosquitto here: `make setup` fetches it where apt-get is; else install mosquitto")
+    return found
+
+
 def address(text: str, default_host: str) -> tuple[str, int]:
     """Host and port of HOST[:PORT]; ConfigError for anything that others could reach."""
     host, _, port = (text or default_host).partition(":")
@@ -58,13 +66,10 @@ def configuration(host: str, port: int) -> str:
 def run(args: argparse.Namespace) -> int:
     slot = current_slot()
     host, port = address(args.at, slot.robot_host)
-    found = find()
-    if found is None:
-        raise DependencyMissing("no mosquitto here: `make setup` fetches it where apt-get is; else install mosquitto")
+    path, environment = require()
     private_folder(slot.socket_dir)
     config = slot.socket_dir / f"broker-{port}.conf"
     config.write_text(configuration(host, port))
-    path, environment = found
     sys.stdout.flush()
     os.execve(path, [path, "-c", str(config)], environment)
     return 1  # never reached: this process is mosquitto now

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = CellJobConfig(args.loads, args.seed, not args.no_stop, args.patient)
+    broker.require()  # told now, not by a process that starts again and again
     console, start_s = Console(), time.monotonic()
 
     def say(line: str) -> None:
