@@ -27,7 +27,7 @@ from steadyhand_firmware_bridge.guard.zone import Zone
 from steadyhand_sim import scene
 
 MAX_LOADS = len(loading.PLACES_M)
-AGAIN_S = 0.1  # after a refusal
+AGAIN_S, UNARMED_S = 0.1, 0.5  # after a refusal by the interlock; by a guard that is not armed
 SHUTTLE_LIMIT_S, REST_LIMIT_S = 240.0, 5.0
 DOCKED_MM = 20.0  # of `finePositioning`: its own limit is 12 mm by its own estimate
 STOP_ABOVE_RAD_S = 0.3
@@ -87,11 +87,12 @@ class _Shuttle(threading.Thread):
                 self.arrived = True
                 return
             self.why = str(drive.outcome)
-            if self.why.startswith("refused: workspace: interlock"):
+            in_the_way = self.why.startswith("refused: workspace: interlock")
+            if in_the_way:
                 self._waits.refused(time.monotonic())
             elif not self.why.startswith("refused") and not self.ending:
                 self._say(f"vehicle: {self.why}")
-            time.sleep(AGAIN_S)
+            time.sleep(AGAIN_S if in_the_way else UNARMED_S)
 
 
 class _Job:

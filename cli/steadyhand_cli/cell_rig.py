@@ -46,21 +46,19 @@ PATIENT_VEHICLE = {"feedback_timeout_s": 5.0}
 
 
 class Drive(threading.Thread):
-    """One task of the vehicle, by a commander of its own. `began_s`: when it was taken; `outcome`: its last state, or why
-    it has not arrived."""
+    """One task of the vehicle. `began_s`: when it was taken; `outcome`: its last state, or why it has not arrived."""
 
-    def __init__(self, folder: Path, name: str, pose: list[float], actions: list[dict]):
+    def __init__(self, commander: Callable[[], Driver], name: str, pose: list[float], actions: list[dict]):
         super().__init__(daemon=True)
         self.outcome: AgvState | RobotError | None = None
         self.began_s: float | None = None
-        self._folder, self._place, self._actions = folder, (name, pose), actions
+        self._commander, self._place, self._actions = commander, (name, pose), actions
         self.start()
 
     def run(self) -> None:
         """Until the vehicle has arrived, or has not."""
         try:
-            with Driver(self._folder) as driver:
-                self.outcome = driver.drive([self._place], LIMIT_S, show=self._show, actions=self._actions)
+            self.outcome = self._commander().drive([self._place], LIMIT_S, show=self._show, actions=self._actions)
         except RobotError as error:
             self.outcome = error
 
@@ -101,6 +99,7 @@ class CellRig:
         self.each: Callable[[], None] = lambda: None  # called while anything waits
         self.verdicts: dict[str, Verdict] = {}
         self._count = 0
+        self._driver: Driver | None = None
         self._seen: Mapping[str, Any] = {}
         self._seen_s = -np.inf
 
@@ -116,7 +115,7 @@ class CellRig:
 
     def __exit__(self, *exc) -> None:
         self.supervisor.stop()
-        for part in (self.arm, self.score):
+        for part in (self.arm, self.score, self._driver):
             if part is not None:
                 part.close()
 
@@ -182,7 +181,13 @@ class CellRig:
 
     def drive(self, name: str, pose: list[float], actions: list[dict] | None = None) -> Drive:
         """Begin to drive there. An entry of `actions` is `guard_protocol.Drive`'s, at way-point 1."""
-        return Drive(self.agv_folder, name, pose, actions or [])
+        return Drive(self._commander, name, pose, actions or [])
+
+    def _commander(self) -> Driver:
+        """The vehicle's, one for all drives: when it goes the guard disarms, and stops the arm with it."""
+        if self._driver is None or not self._driver.connected:
+            self._driver = Driver(self.agv_folder)
+        return self._driver
 
     def under_way(self, name: str, pose: list[float]) -> Drive:
         """Begin to drive there until the body moves in the arm's world."""

@@ -114,7 +114,7 @@ def _pose(state: AgvState) -> str:
 
 
 class Driver:
-    """A vehicle's commander, for one task after the other. Context manager: leaving it stops what is under way."""
+    """A vehicle's commander, for one task after the other. Context manager: leaving it disarms, and stops what moves."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._client = GuardClient("drive", commander=True, folder=folder or current_slot().socket_dir / "agv")
@@ -124,10 +124,20 @@ class Driver:
         return self
 
     def __exit__(self, *exc) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave."""
         self._client.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the guard is still there."""
+        return self._client.connected
 
     def state(self, timeout_s: float = 2.0) -> AgvState:
         """The next state; RobotError when there is none in time."""
+        self._client.poll()  # what has come since the last task is old
         state = self._client.wait(lambda m: isinstance(m, AgvState), timeout_s)
         if state is None:
             raise RobotError(f"the AGV's guard sent no state within {timeout_s} s")
@@ -169,4 +179,5 @@ class Driver:
                 if state.task_state in ENDED:
                     raise RobotError(f"{state.task_state}: {state.task_detail} {'; '.join(state.causes)}".rstrip())
             time.sleep(POLL_S)
+        self._client.close()
         raise RobotError("not there in time: stopped")
