@@ -7,7 +7,6 @@ import pytest
 from steadyhand_cli.dst import campaign, defects, episode, faults
 from steadyhand_cli.dst.cell import mix_of
 from steadyhand_cli.dst.clock import START_S
-from steadyhand_cli.dst.planted import cell as cell_defects
 from steadyhand_cli.dst.world import World
 
 SECONDS = float(os.environ.get("STEADYHAND_DST_SECONDS", "40"))  # CI gives more
@@ -23,8 +22,10 @@ BEGIN_AT = {
     "operator_link_loss_ignored": 7, "cancel_dropped_before_acceptance": 5, "rest_unknown_not_said": 5,
     "operator_in_command_may_vanish": 4, "operator_in_command_not_watched": 4, "tracking_not_watched": 4,
     "stop_ignored_while_arming": 4, "repeated_feedback_is_fresh": 4, "partners_restart_ignored": 6,
-    "moving_input_watched_at_rest_only": 2, "stop_leaves_upload": 2,
-    **{name: 3 for name in cell_defects.TABLE if name.startswith(("partners_s", "silent", "told", "inter", "own"))},
+    "moving_input_watched_at_rest_only": 2, "stop_leaves_upload": 2, "told_clear_without_feedback": 6,
+    **{name: 3 for name in ("partners_stop_ignored", "partners_stop_told_on", "partners_safety_ignored",
+                            "silent_partner_is_clear", "told_clear_while_reaching", "interlock_not_asked",
+                            "own_fault_not_told", "own_safety_not_told")},
 }  # fmt: skip
 
 
