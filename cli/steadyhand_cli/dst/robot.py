@@ -151,9 +151,10 @@ class SimRobot:
         return True
 
     def stop_program(self, now_s: float) -> None:
-        """The dashboard's stop, a cycle or three later."""
+        """The dashboard's stop, a cycle or three later; what is still to be uploaded is not."""
+        self._upload_tick = None
         if self._arming.phase is ArmingPhase.UNDER_WAY:
-            self._arming, self._upload_tick = Arming(ArmingPhase.FAILED, "stopped"), None
+            self._arming = Arming(ArmingPhase.FAILED, "stopped")
         self._stop_tick = self.tick_count + self.rng.randint(1, 3)
 
     def command_gripper(self, width_m: float) -> bool:
