@@ -4,6 +4,8 @@ The notifications are datagrams to the socket that `NOTIFY_SOCKET` names (sd_not
 """
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import socket
 import sys
@@ -22,6 +24,12 @@ def say(line: str, error: bool = False) -> None:
 def say_exception() -> None:
     """The traceback of the exception being handled."""
     say(traceback.format_exc().rstrip(), error=True)
+
+
+def say_where_it_hangs() -> None:
+    """From now on a process that its watchdog ends (SIGABRT) prints where it was, unless it has no stderr."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
+        faulthandler.enable(sys.__stderr__)
 
 
 class Notifier:
@@ -48,15 +56,10 @@ class Notifier:
 
     def turned(self, now_s: float) -> None:
         """The loop has turned once more."""
-        if self._socket is None:
+        if self._socket is None or (self._next_s is not None and now_s < self._next_s):
             return
-        if self._next_s is None:
-            self._send(f"READY=1\nSTATUS={self._status}")
-        elif now_s < self._next_s:
-            return
-        else:
-            self._send("WATCHDOG=1")
-        self._next_s = now_s + self._interval_s
+        if self._send(f"READY=1\nSTATUS={self._status}" if self._next_s is None else "WATCHDOG=1"):
+            self._next_s = now_s + self._interval_s
 
     def ending(self) -> None:
         """The process ends in order."""
@@ -65,9 +68,11 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str) -> bool:
+        """False when its buffer is full or nobody is there: the next turn tries again."""
         try:
             self._socket.sendto(text.encode(), self._address)
-            self.sent += 1
         except OSError:
-            pass  # its buffer is full, or nobody is there: the next turn tries again
+            return False
+        self.sent += 1
+        return True

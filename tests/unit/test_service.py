@@ -1,11 +1,12 @@
 """sd_notify: ready at the first turn, signs of life from turns alone, nothing that waits or raises."""
 import contextlib
+import io
 import socket
 import sys
 
 import pytest
 
-from steadyhand_firmware_bridge.service import Notifier, say
+from steadyhand_firmware_bridge.service import Notifier, say, say_where_it_hangs
 
 
 @pytest.fixture
@@ -66,6 +67,25 @@ def test_a_manager_that_does_not_read_is_not_waited_for(manager):
     for k in range(5000):
         notifier.turned(float(k))
     assert 0 < notifier.sent < 5000
+
+
+def test_ready_is_said_again_until_it_is_taken(tmp_path):
+    address = str(tmp_path / "notify")
+    notifier = Notifier("", {"NOTIFY_SOCKET": address})
+    notifier.turned(0.0)  # nobody is there yet
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.setblocking(False)
+        for k in range(1, 4):
+            notifier.turned(0.008 * k)
+        assert heard(manager) == ["READY=1\nSTATUS="]
+
+
+@pytest.mark.parametrize("stderr", [None, io.StringIO()], ids=["closed", "no file"])
+def test_a_process_without_stderr_starts_all_the_same(monkeypatch, stderr):
+    monkeypatch.setattr(sys, "__stderr__", stderr)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    say_where_it_hangs()
 
 
 def test_a_line_that_nobody_takes_is_no_error(monkeypatch):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import faulthandler
 import secrets
 import signal
 import sys
@@ -23,7 +22,7 @@ from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server, private_folder
-from steadyhand_firmware_bridge.service import Notifier, say, say_exception
+from steadyhand_firmware_bridge.service import Notifier, say, say_exception, say_where_it_hangs
 
 EXAMPLES = {"vda5050": "agv.yaml", "ros": "agv_ros.yaml"}
 FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside it
@@ -32,7 +31,7 @@ FOLDER = "agv"  # of its sockets, below the slot's: an arm's guard runs beside i
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
-    faulthandler.enable()  # one that hangs and is ended by its watchdog (SIGABRT) says where
+    say_where_it_hangs()
     try:
         if args.bridge == "vda5050":
             file = load(args.config)

@@ -12,7 +12,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import contextlib
-import faulthandler
 import functools
 import ipaddress
 import json
@@ -32,7 +31,7 @@ from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
 from steadyhand_firmware_bridge.guard.peers import PeerSocket
 from steadyhand_firmware_bridge.guard.server import Server
-from steadyhand_firmware_bridge.service import Notifier, say, say_exception
+from steadyhand_firmware_bridge.service import Notifier, say, say_exception, say_where_it_hangs
 
 
 def fresh_token() -> int:
@@ -43,7 +42,7 @@ def fresh_token() -> int:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     args = _parse(argv)
-    faulthandler.enable(sys.__stderr__)  # one that hangs and is ended by its watchdog (SIGABRT) says where
+    say_where_it_hangs()
     with contextlib.ExitStack() as opened:
         try:
             slot = current_slot()
