@@ -154,6 +154,26 @@ def test_the_trace_of_a_process_that_died_becomes_evidence(tmp_path, traced, las
     assert writer.evidence == kept and len(list(tmp_path.glob("stops/*agent-died/agent-a-0001.jsonl"))) == kept
 
 
+def test_one_death_is_evidence_once_and_makes_room_for_itself(tmp_path, traced):
+    put(tmp_path / "trace/agent-a-0001.jsonl", 0).write_bytes(b'{"kind":"chunk"}\n')
+    put(tmp_path / "stops/1/big", 900_000, age_s=10), put(tmp_path / "stops/2/big", 900_000, age_s=5)
+    first = traced(name="agent-b")  # dies without a line, and is started again
+    until(lambda: first.evidence)
+    second = traced(name="agent-c")
+    second.put(Record("chunk", 1.0))
+    until(lambda: list(tmp_path.glob("trace/agent-c-*")))
+    assert second.evidence == 0 and not (tmp_path / "stops/1").exists() and len(list(tmp_path.glob("stops/*"))) == 2
+
+
+def test_a_node_that_is_activated_again_begins_a_segment_of_its_own(tmp_path, traced):
+    for stamp_s in (1.0, 2.0):
+        writer = traced()
+        writer.put(Record("chunk", stamp_s))
+        writer.close()
+    kinds = [[json.loads(x)["kind"] for x in p.read_text().splitlines()] for p in sorted(tmp_path.glob("trace/*"))]
+    assert kinds == [["chunk", "end"]] * 2
+
+
 def test_a_full_disk_stops_the_trace_once_and_loudly_and_room_lets_it_go_on(tmp_path, traced, monkeypatch):
     monkeypatch.setattr(retention, "HOLD_S", 0.2)
     with small_disk(tmp_path / "disk", 4) as disk:
@@ -208,3 +228,49 @@ def test_a_trace_without_a_folder_to_lie_in_counts_what_is_lost(tmp_path, traced
     writer.put(Record("chunk", 1.0))
     until(lambda: writer.errors)
     assert writer.buffer.dropped == 1 and "on " + str(tmp_path / "trace") in writer.store.why
+
+
+def test_a_log_that_cannot_be_read_keeps_no_stop_from_its_evidence(tmp_path, traced):
+    (tmp_path / "log/another_users.log").mkdir(parents=True)
+    put(tmp_path / "log/guard.log", 10)
+    writer = traced()
+    for k in range(2):
+        writer.stop("estop", Record("stop", 2.0 + k))
+    until(lambda: writer.evidence == 2)
+    assert writer.errors == 2 and len(list(tmp_path.glob("stops/*/guard.log"))) == 2
+
+
+def test_stops_that_find_too_many_waiting_are_counted(tmp_path, traced, monkeypatch):
+    monkeypatch.setattr(trace_writer, "HOLD_S", 0.02)
+    (tmp_path / "stops").write_text("in the way")
+    writer, asked = traced(), trace_writer.WAITING + 5
+    for k in range(asked):
+        writer.stop(f"s{k}", Record("stop", float(k)))
+    until(lambda: writer.errors >= 2)
+    (tmp_path / "stops").unlink()
+    until(lambda: not writer._asked and not writer._keeping)
+    assert writer.stops_lost + writer.evidence == asked and writer.stops_lost in (4, 5)
+    assert len(list(tmp_path.glob("stops/*/stop.json"))) == writer.evidence
+    assert list(tmp_path.glob(f"stops/*-s{asked - 1}"))  # the newest is there
+
+
+def test_half_a_copy_never_passes_for_evidence(tmp_path, traced, monkeypatch):
+    def no_links(source, target):  # as on a file system without hard links
+        raise FileExistsError(target) if target.exists() else PermissionError(target)
+
+    copy, refused = trace_writer.shutil.copyfile, []
+
+    def copyfile(source, target):
+        if not refused:
+            refused.append(target.write_bytes(source.read_bytes()[:10]))
+            raise OSError(28, "No space left on device")
+        return copy(source, target)
+
+    monkeypatch.setattr(trace_writer, "HOLD_S", 0.02)
+    monkeypatch.setattr(trace_writer.os, "link", no_links)
+    monkeypatch.setattr(trace_writer.shutil, "copyfile", copyfile)
+    writer = traced()
+    writer.put(Record("chunk", 1.0))
+    writer.stop("estop", Record("stop", 2.0))
+    until(lambda: writer.evidence == 1)
+    assert refused and [x["kind"] for x in lines_of(next((tmp_path / "stops").iterdir()))] == ["chunk", "stop"]

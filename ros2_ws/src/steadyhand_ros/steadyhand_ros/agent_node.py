@@ -314,6 +314,7 @@ class AgentNode(SteadyhandNode):
             trace = self._trace
             values |= {
                 "trace_dropped": trace.buffer.dropped, "trace_errors": trace.errors, "stops_kept": trace.evidence,
+                "stops_lost": trace.stops_lost,
                 "recording": paused or "on", "recording_pauses": trace.store.pauses,
             }
         if self._reports.webhook is not None:

@@ -29,10 +29,12 @@ AFTERMATH_S = 10.0  # a segment begun so soon after a stop belongs to its eviden
 LOG_TAIL_BYTES = 64_000
 WAITING = 8  # stops whose folder is not yet made
 DIED = "agent-died"
+TIME_FORMAT = "%Y%m%d-%H%M%S"
 
 
 class TraceWriter:
-    """`put` and `stop` never wait. What the disk refuses is counted (`errors`), and what is lost (`buffer.dropped`).
+    """`put` and `stop` never wait. What the disk refuses is counted (`errors`), and what is lost: lines
+    (`buffer.dropped`) and stops that found too many waiting (`stops_lost`).
 
     While the store says no, lines wait in the bounded buffer; the oldest are lost, counted. `say` gets a line at each
     change, in the thread.
@@ -41,11 +43,12 @@ class TraceWriter:
     def __init__(self, store: Store, stops: Store, name: str, logs: Path, say: Callable[[str], None]):
         self.buffer = TraceBuffer()
         self.store, self.stops = store, stops
-        self.errors = self.evidence = 0
+        self.errors = self.evidence = self.stops_lost = 0
         self._name, self._logs, self._say = name, logs, say
         self._segment_bytes = min(SEGMENT_MAX_BYTES, store.budget.max_bytes // SEGMENTS)
         self._number, self._size = 1, 0
         self._asked: deque[tuple[Path, Record]] = deque(maxlen=WAITING)
+        self._keeping: tuple[Path, Record] | None = None  # taken from `_asked`, its folder not yet whole
         self._again_s = 0.0  # when a folder that the disk refused is tried again
         self._asked_count = 0
         self._aftermath: tuple[Path | None, float] = (None, 0.0)
@@ -59,6 +62,7 @@ class TraceWriter:
     def stop(self, label: str, state: Record) -> None:
         """The arm was stopped: keep the trace round this moment, with `state`."""
         self.buffer.put(state)
+        self.stops_lost += len(self._asked) == WAITING
         self._asked.append((self._folder(label), state))
 
     def close(self) -> None:
@@ -74,7 +78,7 @@ class TraceWriter:
         while not last:
             last = stopping.wait(FLUSH_S)
             self._counting(self._flush)
-            if self._asked and (last or time.monotonic() >= self._again_s):
+            if (self._keeping or self._asked) and (last or time.monotonic() >= self._again_s):
                 self._counting(self._keep_asked)
             self._say_changes()
 
@@ -101,6 +105,8 @@ class TraceWriter:
             return
         if self._size and self._size + len(lines) > self._segment_bytes:
             self._number, self._size = self._number + 1, 0
+        while not self._size and _size(self._path(self._number)):
+            self._number += 1  # a writer of this name was here before: the node was activated again
         path = self._path(self._number)
         if not self.store.room(len(lines), {path.name}):
             return self._lose(lines)
@@ -115,18 +121,19 @@ class TraceWriter:
             self._lose(lines)
             self.store.disk_refused(error)
             raise
-        if not self._size and self._aftermath[0] is not None and time.monotonic() < self._aftermath[1]:
+        begun, self._size = not self._size, self._size + len(lines)
+        if begun and self._aftermath[0] is not None and time.monotonic() < self._aftermath[1]:
             _link(path, self._aftermath[0])
-        self._size += len(lines)
 
     def _lose(self, lines: bytes) -> None:
         self.buffer.dropped += lines.count(b"\n")
 
     def _keep_asked(self) -> None:
         self._again_s = time.monotonic() + HOLD_S
-        while self._asked:
-            self._keep(*self._asked[0])
-            self._asked.popleft()
+        while self._keeping or self._asked:
+            self._keeping = self._keeping or self._asked.popleft()
+            self._keep(*self._keeping)
+            self._keeping = None
         self._again_s = 0.0
 
     def _keep(self, folder: Path, state: Record) -> None:
@@ -144,8 +151,12 @@ class TraceWriter:
     def _keep_what_died(self) -> None:
         """The trace of a process that ended without a word."""
         segments = sorted(self.store.folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime)
-        if segments and not _ended(segments[-1]):
-            folder = self._folder(DIED)
+        if not segments or _ended(segments[-1]):
+            return
+        told = f"-{segments[-1].stem}-{DIED}"  # once, however often a process starts that writes nothing
+        if not any(p.name.endswith(told) for p in self.stops.folder.glob(f"*{DIED}")):
+            self.stops.room(self._segment_bytes)
+            folder = self.stops.folder / f"{time.strftime(TIME_FORMAT)}{told}"
             folder.mkdir(parents=True)
             for path in segments[-2:]:
                 _link(path, folder)
@@ -155,13 +166,18 @@ class TraceWriter:
     def _folder(self, label: str) -> Path:
         self._asked_count += 1
         safe = re.sub(r"[^A-Za-z0-9_-]+", "-", label)[:60].strip("-") or "stop"
-        return self.stops.folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{self._name}-{self._asked_count}-{safe}"
+        return self.stops.folder / f"{time.strftime(TIME_FORMAT)}-{self._name}-{self._asked_count}-{safe}"
 
     def _keep_logs(self, folder: Path) -> None:
         for path in live_logs(self._logs):
-            with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
-                (folder / path.name).write_bytes(file.read(LOG_TAIL_BYTES))
+            try:
+                with path.open("rb") as file:
+                    file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+                    tail = file.read(LOG_TAIL_BYTES)
+            except OSError:  # gone, or another user's: no reason to keep the others from their evidence
+                self.errors += 1
+                continue
+            (folder / path.name).write_bytes(tail)
 
 
 def _link(path: Path, folder: Path) -> None:
@@ -170,7 +186,16 @@ def _link(path: Path, folder: Path) -> None:
     except FileExistsError:
         pass
     except OSError:  # a file system without hard links
-        shutil.copyfile(path, folder / path.name)
+        copy = folder / f"{path.name}.part"  # what the disk refuses in the middle must not pass for the whole
+        shutil.copyfile(path, copy)
+        copy.replace(folder / path.name)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _ended(segment: Path) -> bool:
