@@ -1,6 +1,7 @@
 """A diagnosis as Markdown for the technician, as one line of the index, and as JSON for a webhook. Pure."""
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 from steadyhand.task import Diagnosis
@@ -34,6 +35,12 @@ def markdown(d: Diagnosis, when: str = "") -> str:
 def index_line(d: Diagnosis, when: str, file_name: str) -> str:
     """One row of the index of reports."""
     return f"| {when} | {_cell(d.task)} | {d.layer} | {_cell(d.message)} | [{file_name}]({file_name}) |\n"
+
+
+def indexed(line: str) -> str:
+    """The file that a row of the index names; empty when it names none."""
+    found = re.search(r"\[([^][]+)\]\(\1\) \|\s*$", line)
+    return found[1] if found else ""
 
 
 def document(d: Diagnosis, when: str, file_name: str) -> dict[str, object]:

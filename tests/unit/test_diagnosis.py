@@ -94,6 +94,22 @@ def test_reports_are_written_indexed_and_handed_on(tmp_path):
     assert [x["layer"] for x in hook.documents] == ["hardware"] * 2 and hook.documents[0]["report"] == paths[0].name
 
 
+def test_the_index_forgets_what_anybody_deleted_and_bad_bytes_in_it_end_nothing(tmp_path):
+    writer = ReportWriter(Store(tmp_path, "reports", StorageConfig()), "abc")
+    d = diagnosis.diagnose(failures("grasp_empty"), "[x](x.md) \udcff \N{DEGREE SIGN}", evidence())
+    gone, stays = writer.put(d), writer.put(d)
+    writer.close()
+    gone.unlink()  # as a sweep does
+    index = tmp_path / "reports/index.md"
+    with index.open("ab") as file:
+        file.write(b"| half a line \xc3")  # of a disk that was full
+    writer = ReportWriter(Store(tmp_path, "reports", StorageConfig()), "def")
+    newest = writer.put(d)
+    writer.close()
+    rows = index.read_text().removeprefix(report.INDEX_HEAD).splitlines()
+    assert [report.indexed(row) for row in rows] == [stays.name, newest.name] and writer.errors == 0
+
+
 def test_a_folder_that_cannot_be_written_is_counted_and_the_webhook_still_hears(tmp_path):
     class Hook:
         count = 0

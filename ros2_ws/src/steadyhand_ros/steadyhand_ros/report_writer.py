@@ -60,24 +60,26 @@ class ReportWriter:
                 self.webhook.put(report.document(diagnosis, when, name))
 
     def _write(self, diagnosis: Diagnosis, when: str, name: str) -> None:
-        text, deleted = report.markdown(diagnosis, when).encode(), self.store.deleted
+        text = report.markdown(diagnosis, when).encode(errors="replace")
         if not self.store.room(len(text)):
             raise OSError(self.store.why)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_bytes(text)
         index = self.folder / INDEX
-        if self.store.deleted != deleted:
-            self._forget_deleted(index)
         new = not index.exists()
-        with index.open("a") as file:
+        if not new:
+            self._forget_deleted(index)
+        with index.open("a", encoding="utf-8", errors="replace") as file:
             file.write((report.INDEX_HEAD if new else "") + report.index_line(diagnosis, when, name))
 
     def _forget_deleted(self, index: Path) -> None:
-        """The index without the lines of reports that are gone."""
+        """The index without the lines of reports that are gone, whoever deleted them; it may hold anything."""
         head = set(report.INDEX_HEAD.splitlines())
-        there = [p.name for p in self.folder.glob("*.md")]
-        lines = index.read_text().splitlines(keepends=True)
-        kept = [line for line in lines if line.strip() in head or any(name in line for name in there)]
+        there = {p.name for p in self.folder.glob("*.md")}
+        lines = index.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        kept = [line for line in lines if line.strip() in head or report.indexed(line) in there]
+        if kept == lines:
+            return
         scratch = index.with_suffix(".tmp")
-        scratch.write_text("".join(kept))
+        scratch.write_text("".join(kept), encoding="utf-8")
         scratch.replace(index)
