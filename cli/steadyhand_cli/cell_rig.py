@@ -32,7 +32,7 @@ from steadyhand_sim.score_client import ScoreClient
 LIMIT_S = 60.0
 STEP_S, SPEED_RAD_S = 0.1, 0.9
 LOOK_S = 0.05  # from one look at the world's truth to the next
-TRIES = 20
+TRIES = 40
 # Refused because a busy machine was late: of a plan judged late, the way-points that are past are skipped.
 LATE_PLAN = ("expired", "acceleration", "velocity", "jerk", "continuity", "stop_inadmissible")
 BUSY = (*LATE_PLAN, "not_armed")
