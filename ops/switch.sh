@@ -36,7 +36,7 @@ check_guard() {  # lock file
     state=$(XDG_RUNTIME_DIR=${folder%/slot*} STEADYHAND_SLOT=${folder##*/slot} \
         "${now:-$wanted}/.venv/bin/steadyhand" status $agv --json 2> /dev/null) ||
         refuse "a guard runs at $folder and does not answer: end it, or switch as root"
-    mode=$(echo "$state" | sed -n 's/^ *"mode": "\(.*\)",*$/\1/p')
+    mode=$(printf '%s\n' "$state" | sed -n 's/^ *"mode": "\(.*\)",*$/\1/p')
     case $mode in
         STOPPED) ;;
         *) refuse "the guard at $folder says ${mode:-nothing}: steadyhand stop, look, then switch" ;;
@@ -48,9 +48,7 @@ check_guard() {  # lock file
 }
 # STEADYHAND_RUNTIME: where the folders XDG_RUNTIME_DIR of guards are, as patterns.
 for base in ${STEADYHAND_RUNTIME:-/run/steadyhand-* /run/user/* /tmp/steadyhand-*}; do
-    case $base in
-        */steadyhand-*) [ ! -d "$base" ] || [ -x "$base" ] || refuse "$base is not readable: switch as root" ;;
-    esac
+    [ ! -d "$base" ] || [ -x "$base" ] || refuse "$base is not readable, a guard may run there: switch as root"
     for lock in "$base"/slot*/guard.lock "$base"/slot*/agv/guard.lock; do
         [ ! -e "$lock" ] || check_guard "$lock"
     done

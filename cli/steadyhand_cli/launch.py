@@ -53,16 +53,20 @@ def run(args: argparse.Namespace) -> int:
 def _keep_budgets(config: StorageConfig, stopping: threading.Event) -> None:
     """Every ten seconds, in a thread of its own: who watches processes waits for no disk."""
     while True:
-        storage.sweep(current_slot().out_dir, config)
+        try:
+            storage.sweep(current_slot().out_dir, config)
+        except OSError as error:  # the next time may go better
+            say(f"storage: {error}", error=True)
         if stopping.wait(storage.SCAN_S):
             return
 
 
 def _stopping() -> list[bool]:
-    """Becomes non-empty at SIGINT or SIGTERM."""
+    """Becomes non-empty at SIGINT, SIGTERM or a closed terminal: what is launched is in sessions of its own."""
     asked: list[bool] = []
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: asked.append(True))
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
+            signal.signal(signum, lambda *_: asked.append(True))
     return asked
 
 

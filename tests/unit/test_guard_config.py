@@ -102,6 +102,9 @@ def test_the_defaults_and_what_is_shipped_keep_what_is_promised():
 def test_every_weaker_limit_is_named():
     config = GuardConfig(feedback_timeout_s=0.05, shell_timeout_s=0.032, inputs={"agent": 0.5, "camera": 0.6})
     assert config.weakened() == ["feedback_timeout_s=0.05 (promised: 0.04)", "inputs.camera=0.6 (promised: 0.5)"]
+    assert GuardConfig(streaming_sources=("manual",)).weakened() == [
+        "streaming_sources=('manual',) (promised: policy too)"
+    ]
 
 
 @pytest.mark.parametrize(

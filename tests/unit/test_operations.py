@@ -1,5 +1,6 @@
 """The units by systemd's own checkers, and the switch between versions on folders that look like installations."""
 import fcntl
+import os
 import re
 import shutil
 import subprocess
@@ -81,9 +82,9 @@ def prefix(tmp_path):
     return tmp_path
 
 
-def switch(prefix, version, runtime="/none"):
+def switch(prefix, version, runtime="/none", by=()):
     done = subprocess.run(
-        [str(OPS / "switch.sh"), str(prefix), version], capture_output=True, text=True, timeout=20,
+        [*by, str(OPS / "switch.sh"), str(prefix), version], capture_output=True, text=True, timeout=20,
         env={"PATH": "/usr/bin:/bin", "STEADYHAND_RUNTIME": str(runtime)},
     )  # fmt: skip
     current = prefix / "current"
@@ -157,6 +158,19 @@ def test_a_guard_that_does_not_answer_forbids_the_switch_and_one_that_has_ended_
 
 def test_a_guard_that_is_stopped_at_rest_permits_the_switch(guarded):
     assert guarded('{\n  "mode": "STOPPED",\n  "at_rest": true\n}')[:2] == (0, "1.1")
+
+
+@pytest.mark.parametrize("folder", ["steadyhand-3", "user/1001"])
+def test_no_switch_past_a_folder_where_a_guard_may_run_unseen(prefix, tmp_path, folder):
+    switch(prefix, "1.0")
+    runtime = tmp_path / "run" / folder
+    runtime.mkdir(parents=True, mode=0)
+    dropped = "-dac_override,-dac_read_search"  # what lets root look everywhere
+    by = ["setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}"] if os.geteuid() == 0 else []
+    code, current, said = switch(prefix, "1.1", runtime, by)
+    assert (code, current) == (1, "1.0") and f"{runtime} is not readable" in said
+    runtime.chmod(0o700)
+    assert switch(prefix, "1.1", runtime, by)[:2] == (0, "1.1")
 
 
 def test_one_switch_at_a_time(prefix):

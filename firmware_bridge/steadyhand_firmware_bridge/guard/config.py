@@ -18,6 +18,7 @@ from steadyhand_firmware_bridge.robotiq import config as robotiq_config
 
 GRIPPERS = ("io", "robotiq")
 SOURCES = ("policy", "planner", "manual")  # who may be named as the author of a chunk
+STREAMING = ("policy", "manual")  # those whose silence is a stop
 # The invariants' own figures (docs/design.md): what is above them is not promised any more.
 WEAKEST = {
     "feedback_timeout_s": 0.040, "command_timeout_s": 0.100, "link_timeout_s": 0.500, "shell_timeout_s": 0.032,
@@ -43,7 +44,7 @@ class GuardConfig:
     arming_timeout_s: float = 5.0
     first_setpoint_tolerance_rad: float = 0.02  # controller's target against measured pose
     tracking_lag_s: float = 0.052  # set-point sent to measured position received; measured, emulated controller, motors
-    streaming_sources: tuple[str, ...] = ("policy", "manual")
+    streaming_sources: tuple[str, ...] = STREAMING
     motion_wanted_rad_s: float = 0.05
     recover_speed_rad_s: float = 0.10
     gripper_max_width_m: float = 0.085
@@ -95,7 +96,10 @@ class GuardConfig:
             value = getattr(self, name)
             values |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, Mapping) else {name: value}
         promised = {name: WEAKEST[name.partition(".")[0]] for name in values}
-        return [f"{name}={v} (promised: {promised[name]})" for name, v in values.items() if v > promised[name]]
+        found = [f"{name}={v} (promised: {promised[name]})" for name, v in values.items() if v > promised[name]]
+        if unwatched := set(STREAMING) - set(self.streaming_sources):  # their silence would be no stop
+            found.append(f"streaming_sources={self.streaming_sources} (promised: {', '.join(sorted(unwatched))} too)")
+        return found
 
     def limits(self) -> Limits:
         """The gate's, with this cell's box of the tool."""
