@@ -83,9 +83,11 @@ ROWS = (
                  "tests/process/test_guard_programs.py::test_a_program_played_at_the_pendant_while_disarmed_is_named",
                  "tests/process/test_guard_programs.py::test_a_foreign_program_that_takes_the_place_of_ours_is_the_cause",
                  "tests/process/test_guard_programs.py::test_a_program_that_the_controller_refuses_is_named_with_its_line")),
-    BadInput("nonsense from the controller's primary port", "costs that connection, counted; nothing depends on it", (
-        "tests/unit/test_primary.py::test_no_body_crashes_the_parsers",
-        "tests/unit/test_primary.py::test_a_hostile_peer_costs_the_connection_and_is_counted")),
+    BadInput("nonsense from the controller's primary port",
+             "costs that connection, counted; stops nothing; nothing is armed before the arm's measures are told", (
+                 "tests/unit/test_primary.py::test_no_body_crashes_the_parsers",
+                 "tests/unit/test_primary.py::test_a_hostile_peer_costs_the_connection_and_is_counted",
+                 "tests/unit/test_ur5_arming.py::test_an_arm_that_has_not_told_its_measures_is_not_taken_for_a_ur5")),
     BadInput("a disk that is full, refuses a write, or vanishes",
              "recording stops, one warning, counted, and goes on with room again; graph and guard go on; nothing waits", (
                  "tests/unit/test_storage.py::"

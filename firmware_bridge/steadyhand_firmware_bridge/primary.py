@@ -1,7 +1,7 @@
 """The controller's primary port (30001), read only: why a program was refused or died, which one runs, what is configured.
 
 Packages come ten times a second, messages when they happen; nothing is ever sent. The parsers are pure; `PrimaryClient`
-never waits. What cannot be read costs the connection, counted; nobody's motion depends on it. Source: Universal Robots,
+never waits. What cannot be read costs the connection, counted; an arming asks for what is configured. Source: Universal Robots,
 "Remote Control Via TCP/IP"; Universal_Robots_Client_Library `src/primary`.
 """
 from __future__ import annotations
@@ -149,7 +149,7 @@ class PrimaryClient:
         self._packages = Packages()
         self._retry_s = -math.inf
         self.events: deque[ScriptError | KeyEvent] = deque(maxlen=32)
-        self.configured: Configured | None = None  # told on each connection, once read it is not looked for again
+        self.configured: Configured | None = None  # told on each connection, and of no other
         self.counters: Counter = Counter()
 
     def fileno(self) -> int:
@@ -189,13 +189,14 @@ class PrimaryClient:
             self.counters["primary_unreadable"] += 1
 
     def close(self) -> None:
-        """Close; what has come is kept."""
+        """Close; messages that have come are kept, what is configured is not: another connection may be another robot."""
+        self.configured = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def _open(self, now_s: float) -> None:
-        self._packages, self._retry_s, self.configured = Packages(), now_s + RECONNECT_S, None
+        self._packages, self._retry_s = Packages(), now_s + RECONNECT_S
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.setblocking(False)
         if self._socket.connect_ex(self._at) not in (0, errno.EINPROGRESS):

@@ -29,6 +29,7 @@ from steadyhand_firmware_bridge.ur5_fields import (
 from steadyhand_firmware_bridge.urscript import next_heartbeat
 
 STOP_RETRIED_S = 5.0
+NOT_STOPPED = "Failed to execute"  # so the dashboard begins when there was nothing to stop, or when it could not
 REMOTE_ASKED_S = 0.25  # e-Series: how often the dashboard is asked whether the pendant has taken control
 
 
@@ -119,6 +120,7 @@ class Ur5Robot:
             self._back_off_s = min(2.0, 2.0 * self._back_off_s)
         elif now_s >= self._retry_s:
             self._retry_s = 0.0
+            self.primary.close()  # nothing is ever sent over it: it would not notice that another robot has this address
             self.rtde.start(now_s)
 
     def _watch_control(self, now_s: float) -> None:
@@ -177,7 +179,8 @@ class Ur5Robot:
     def _on_reply(self, reply: DashboardReply) -> None:
         if reply.command == "stop":
             self._stop_asked = False
-            if reply.ok:
+            runs = self._feedback is not None and self._feedback.program_running
+            if reply.ok and not (runs and reply.text.startswith(NOT_STOPPED)):
                 self._stop_until_s = 0.0
         self._arming.replied(reply)
 
@@ -209,7 +212,7 @@ class Ur5Robot:
             return False  # not finite: the gate has refused that already; here it becomes silence
 
     def stop_program(self, now_s: float) -> None:
-        """Dashboard `stop`; asked for again each second, for 5 s, while the dashboard does not answer."""
+        """Dashboard `stop`; asked for again each second, for 5 s, while it is not answered, or refused and a program runs."""
         if self._arming.under_way:
             self._arming.fail("stopped")
         self._stop_until_s = now_s + STOP_RETRIED_S

@@ -1,5 +1,5 @@
 """One arming of a UR5 after the other: is it the right robot, well and in remote control; its program ended; ours uploaded,
-and heard of. Nothing waits; every step is within one time limit and fails by name.
+and heard of. An arm whose measures are not told is not the right one. Nothing waits; every step is within one time limit and fails by name.
 """
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from steadyhand.errors import RobotError
 from steadyhand.protocols import ALIVE, Arming, ArmingPhase, Feedback, ProgramState
 from steadyhand_firmware_bridge.dashboard import DashboardClient, DashboardReply
-from steadyhand_firmware_bridge.primary import PrimaryClient
+from steadyhand_firmware_bridge.primary import PRIMARY_PORT, PrimaryClient
 from steadyhand_firmware_bridge.programs import Programs
 from steadyhand_firmware_bridge.right_robot import MODEL, unfit_arm, unfit_firmware
 from steadyhand_firmware_bridge.rtde import RtdeClient
@@ -22,6 +22,8 @@ CHECKS = {
     "is in remote control": ("true", "switch the pendant to remote control"),
     "get robot model": (MODEL, "limits and kinematics here are those of a UR5: do not use it here"),
 }
+NO_SESSION = "RTDE session lost"
+MEASURES_REMEDY = f"allow port {PRIMARY_PORT} at the pendant (Settings, Security, Services) and on the way"
 
 
 class Ur5Arming:
@@ -53,7 +55,7 @@ class Ur5Arming:
         self._awaited = set(CHECKS) - ({"is in remote control"} if not self._e_series else set())
         self._step = "checks"
         self.where = Arming(ArmingPhase.UNDER_WAY, "asking the dashboard")
-        unfit = self._unfit()
+        unfit = self._unfit() if self._rtde.running else NO_SESSION  # of a session before it would be another robot's word
         if unfit:
             return self.fail(unfit)
         try:
@@ -63,7 +65,7 @@ class Ur5Arming:
             self.fail(str(error))
 
     def _unfit(self) -> str:
-        """What forbids this robot for good; empty when nothing does, or when the controller has not told."""
+        """What forbids this robot for good, by what the controller has told so far."""
         version, arm = self._rtde.controller_version, self._primary.configured
         why = unfit_firmware(*version[:2]) if version is not None else ""
         if why:
@@ -98,17 +100,28 @@ class Ur5Arming:
             hint = "; is the controller in remote control?" if self._e_series and self._step == "start" else ""
             self.fail(f"not done within {self._limit_s} s while {self.where.detail}{hint}")
         elif not self._rtde.running or feedback is None:
-            self.fail("RTDE session lost")
+            self.fail(NO_SESSION)
         elif self._step == "checks" and not self._awaited:
-            self._step = "clear"
-            self.where = Arming(ArmingPhase.UNDER_WAY, "ending the program before")
-            return True
+            return self._measures_known()
         elif self._step == "clear" and not feedback.program_running and not stop_asked:
             self._step = "upload"
             self.where = Arming(ArmingPhase.UNDER_WAY, "uploading our program")
             self.upload = ScriptUpload(self._rtde.config.host, self._program())
         elif self._step in ("upload", "start"):
             self._advance_upload(feedback)
+        return False
+
+    def _measures_known(self) -> bool:
+        """Whether it goes on, with the end of the program before."""
+        unfit = self._unfit()
+        if unfit:
+            self.fail(unfit)
+        elif self._primary.configured is None:
+            self.where = Arming(ArmingPhase.UNDER_WAY, f"waiting for the arm's measures: {MEASURES_REMEDY}")
+        else:
+            self._step = "clear"
+            self.where = Arming(ArmingPhase.UNDER_WAY, "ending the program before")
+            return True
         return False
 
     def _advance_upload(self, feedback: Feedback) -> None:

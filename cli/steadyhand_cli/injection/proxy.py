@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, fields
 
 from steadyhand.errors import ConfigError, RobotError
 
-PORTS = (29999, 30002, 30004)  # dashboard, script, RTDE
+PORTS = (29999, 30002, 30004)  # dashboard, script, RTDE: those that get into trouble
+SOUND = (30001,)  # primary, forwarded too
 WAYS = ("to_robot", "to_guard")
 MAX_READ = 65536
 MAX_HELD = 1 << 22  # bytes waiting in one direction; beyond, the sender feels it as a full cable
@@ -90,7 +91,7 @@ class LinkProxy:
         self.counters = {"pairs": 0, "cut": 0, "refused": 0, "bytes": 0, "dropped": 0, "corrupted": 0, "truncated": 0}
         self._selector = selectors.SelectSelector()
         self._ports: dict[int, _Port] = {}
-        for port, target in (ports or {p: p for p in PORTS}).items():
+        for port, target in (ports or {p: p for p in (*PORTS, *SOUND)}).items():
             self._listen(port, (forward_host, target))
 
     def _listen(self, port: int, forward: tuple[str, int]) -> None:
