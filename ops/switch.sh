@@ -36,15 +36,13 @@ check_guard() {  # lock file
     state=$(XDG_RUNTIME_DIR=${folder%/slot*} STEADYHAND_SLOT=${folder##*/slot} \
         "${now:-$wanted}/.venv/bin/steadyhand" status $agv --json 2> /dev/null) ||
         refuse "a guard runs at $folder and does not answer: end it, or switch as root"
-    mode=$(printf '%s\n' "$state" | sed -n 's/^ *"mode": "\(.*\)",*$/\1/p')
+    mode=$(printf '%s\n' "$state" | sed -n 's/^  "mode": "\(.*\)",*$/\1/p')
     case $mode in
         STOPPED) ;;
         *) refuse "the guard at $folder says ${mode:-nothing}: steadyhand stop, look, then switch" ;;
     esac
-    case $state in
-        *'"at_rest": true'*) ;;
-        *) refuse "the guard at $folder measures no rest: end it (systemctl stop)" ;;
-    esac
+    printf '%s\n' "$state" | grep -q '^  "at_rest": true,*$' ||  # the guard's own, not one that a vehicle reports
+        refuse "the guard at $folder measures no rest: end it (systemctl stop)"
 }
 # STEADYHAND_RUNTIME: where the folders XDG_RUNTIME_DIR of guards are, as patterns.
 for base in ${STEADYHAND_RUNTIME:-/run/steadyhand-* /run/user/* /tmp/steadyhand-*}; do

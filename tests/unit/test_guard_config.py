@@ -102,6 +102,11 @@ def test_the_defaults_and_what_is_shipped_keep_what_is_promised():
 def test_every_weaker_limit_is_named():
     config = GuardConfig(feedback_timeout_s=0.05, shell_timeout_s=0.032, inputs={"agent": 0.5, "camera": 0.6})
     assert config.weakened() == ["feedback_timeout_s=0.05 (promised: 0.04)", "inputs.camera=0.6 (promised: 0.5)"]
+    for name, promised in (
+        ("feedback_timeout_s", 0.04), ("command_timeout_s", 0.1), ("link_timeout_s", 0.5), ("shell_timeout_s", 0.032),
+        ("chunk_age_s", 0.1), ("peer_timeout_s", 0.1), ("first_setpoint_tolerance_rad", 0.02), ("recover_speed_rad_s", 0.1),
+    ):  # fmt: skip
+        assert [GuardConfig(**{name: promised * k}).weakened() != [] for k in (1.0, 1.001)] == [False, True], name
     assert GuardConfig(streaming_sources=("manual",)).weakened() == [
         "streaming_sources=('manual',) (promised: policy too)"
     ]

@@ -142,6 +142,7 @@ def guarded(prefix, tmp_path):
     ("ARMED_AUTO", "true", "says ARMED_AUTO"), ("ARMED_MANUAL", "true", "says ARMED_MANUAL"),
     ("RECOVERING", "true", "says RECOVERING"), ("REST_UNKNOWN", "true", "says REST_UNKNOWN"),
     ("STOPPED", "false", "measures no rest"), ("", "true", "says nothing"),
+    ("STOPPED", 'false,\n  "report": {\n    "at_rest": true\n  }', "measures no rest"),
 ])  # fmt: skip
 @pytest.mark.parametrize("folder", ["slot3", "slot3/agv"])
 def test_no_switch_while_anything_is_armed_or_may_move(guarded, mode, at_rest, named, folder):

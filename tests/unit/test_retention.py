@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyhand.errors import ConfigError
-from steadyhand.retention import BUDGETS, DAY_S, HOLD_S, MB, Budget, Entry, SpaceRule, StorageConfig, config_of, surplus
+from steadyhand.retention import (
+    BUDGETS, CLOCK_DOUBT_S, DAY_S, HOLD_S, MB, Budget, Entry, SpaceRule, StorageConfig, config_of, surplus,
+)
 
 NOW_S = 1.8e9
 ENTRIES = st.lists(
@@ -22,6 +24,9 @@ def test_what_stays_fits_unless_only_what_must_stay_is_left(entries, room, kept,
     assert gone == deletable[:len(gone)]  # a prefix: oldest first, neither the newest nor what is in use
     if [e for e in stays if e in deletable]:
         assert sum(e.size_bytes for e in stays) + room <= budget.max_bytes
+    ages_known = NOW_S > max((e.changed_s for e in entries), default=0.0) - CLOCK_DOUBT_S
+    if gone and not (ages_known and NOW_S - gone[-1].changed_s > max_age_days * DAY_S):  # nothing goes without need
+        assert sum(e.size_bytes for e in [*stays, gone[-1]]) + room > budget.max_bytes
 
 
 def entry(name, days, size=0):
