@@ -115,10 +115,12 @@ def test_each_thing_that_is_not_as_expected_is_said(change, said):
 
 
 def test_an_accelerating_arm_is_judged_by_its_set_points():
-    late = dataclasses.replace(GOOD, decelerate_s=0.2, accelerating=True)
+    late = dataclasses.replace(GOOD, decelerate_s=0.12, accelerating=True)
     assert judge.problems(late, STOP) == []
     assert "61 ms" in judge.problems(dataclasses.replace(late, brake_s=0.061), STOP)[0]
-    assert "200 ms" in judge.problems(dataclasses.replace(late, accelerating=False), STOP)[0]
+    assert "120 ms" in judge.problems(dataclasses.replace(late, accelerating=False), STOP)[0]
+    for another, said in ((0.2, "200 ms"), (math.nan, "nan ms")):  # those set-points did not stop this motion
+        assert said in judge.problems(dataclasses.replace(late, decelerate_s=another), STOP)[0]
 
 
 def test_no_stop_means_armed_and_either_may_stop_but_not_misbehave():

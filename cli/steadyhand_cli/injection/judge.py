@@ -9,6 +9,7 @@ from steadyhand_cli.injection.onset import MOVING_RAD_S
 from steadyhand_cli.injection.table import Expect, Kind
 
 STILL_RAD_S = 5e-3  # a rise of commanded speed after rest that is none
+SERVO_LAG_S = 0.1  # twice what the controller's servo law is behind the set-points
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,9 @@ def _stop_problems(measured: Measured, expect: Expect) -> list[str]:
 
 def judged_s(accelerating: bool, brake_s: float, decelerate_s: float) -> float:
     """The time that is held against the limit. An arm that is still gaining speed gains a little more after its
-    set-points brake: the servo law is behind them."""
-    return brake_s if accelerating else decelerate_s
+    set-points brake: the servo law is behind them. Set-points that braked long before it were another motion's end."""
+    followed = accelerating and decelerate_s - brake_s <= SERVO_LAG_S
+    return brake_s if followed else decelerate_s
 
 
 def to_record(measured: Measured, found: list[str]) -> dict:
