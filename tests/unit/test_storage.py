@@ -47,6 +47,11 @@ def test_the_oldest_go_for_what_is_new_and_what_is_in_use_stays(tmp_path):
     assert store.room(1) and store.why == ""
 
 
+def test_what_is_not_bulky_goes_on_when_space_is_short(tmp_path):
+    short = config(free_mb=1e7)
+    assert not Store(tmp_path, "trace", short).room(1) and Store(tmp_path, "reports", short, bulky=False).room(1)
+
+
 def test_what_vanishes_or_may_not_be_deleted_is_no_error(tmp_path, monkeypatch):
     assert Store(tmp_path / "none", "trace", config()).room(10)
     put(tmp_path / "trace/a", 900_000, age_s=9), put(tmp_path / "trace/b", 900_000)
@@ -58,7 +63,8 @@ def test_what_vanishes_or_may_not_be_deleted_is_no_error(tmp_path, monkeypatch):
 def test_a_sweep_cuts_live_logs_and_never_deletes_them(tmp_path):
     log = put(tmp_path / "log/guard.log", 300_000, age_s=90 * 86_400)
     old = put(tmp_path / "log/ros/python_1.log", 10, age_s=80 * 86_400)
-    report, index = put(tmp_path / "reports/a.md", 10, age_s=70 * 86_400), put(tmp_path / "reports/index.md", 10)
+    report, index = (put(tmp_path / "reports" / name, 10, age_s=70 * 86_400) for name in ("a.md", "index.md"))
+    put(tmp_path / "reports/new.md", 10)
     with log.open("ab", buffering=0) as process:  # as the launcher opens it for a process
         process.write(b"the end\n")
         os.utime(log, (time.time() - 90 * 86_400,) * 2)
