@@ -62,6 +62,7 @@ def test_what_vanishes_or_may_not_be_deleted_is_no_error(tmp_path, monkeypatch):
 
 def test_a_sweep_cuts_live_logs_and_never_deletes_them(tmp_path):
     log = put(tmp_path / "log/guard.log", 300_000, age_s=90 * 86_400)
+    idle = put(tmp_path / "log/idle.log", 10, age_s=90 * 86_400)
     old = put(tmp_path / "log/ros/python_1.log", 10, age_s=80 * 86_400)
     report, index = (put(tmp_path / "reports" / name, 10, age_s=70 * 86_400) for name in ("a.md", "index.md"))
     put(tmp_path / "reports/new.md", 10)
@@ -72,7 +73,9 @@ def test_a_sweep_cuts_live_logs_and_never_deletes_them(tmp_path):
         process.write(b"goes on\n")
     assert log.read_bytes() == b"goes on\n"
     assert (tmp_path / "log/guard.1.log").read_bytes().endswith(b"xthe end\n")
-    assert not old.exists() and not report.exists() and index.exists()
+    assert not old.exists() and not report.exists() and index.exists() and idle.exists()
+    storage.sweep(tmp_path, config(log_file_mb=0.1))
+    assert {p.name for p in (tmp_path / "log").glob("*.log")} == {"guard.log", "guard.1.log", "idle.log"}
 
 
 def test_the_file_is_read_where_the_variable_says(tmp_path):
