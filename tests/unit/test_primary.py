@@ -163,6 +163,16 @@ def test_a_ur5_is_found_good_and_each_deviation_is_named(controller):
         assert verdict(TcpOffset(tuple(map(float, pose))), "TCP configured").good is False
 
 
+def test_each_number_of_the_configuration_data_has_its_place():
+    """Limits in pairs, speed and acceleration in pairs, five defaults, then DH: a, d, alpha, theta."""
+    part = struct.pack(">IB53d4i", 5 + 53 * 8 + 16, primary.CONFIGURATION_DATA, *map(float, range(53)), 0, 0, 1, 0)
+    (c,) = primary.configuration(primary.ROBOT_STATE, part)
+    assert [c.q_min_rad, c.q_max_rad] == [tuple(range(0, 12, 2)), tuple(range(1, 12, 2))]
+    assert c.qd_max_rad_s == tuple(range(12, 24, 2))
+    dh = (c.dh.a_m, c.dh.d_m, c.dh.alpha_rad, c.dh.theta_rad)
+    assert dh == tuple(tuple(range(n, n + 6)) for n in (29, 35, 41, 47))
+
+
 def test_a_port_that_says_nothing_or_nonsense_is_named():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with pytest.raises(RobotError, match="no configuration within"):
