@@ -31,6 +31,10 @@ class Programs:
         """What was said before is of no interest any more."""
         self._error = ""
 
+    def begin_session(self) -> None:
+        """What ended or began meanwhile was not heard: RTDE alone tells, until the next message."""
+        self._name = ""
+
     @property
     def error(self) -> str:
         """The script error since the arming began; empty when there is none."""

@@ -121,6 +121,7 @@ class Ur5Robot:
         elif now_s >= self._retry_s:
             self._retry_s = 0.0
             self.primary.close()  # nothing is ever sent over it: it would not notice that another robot has this address
+            self.programs.begin_session()
             self.rtde.start(now_s)
 
     def _watch_control(self, now_s: float) -> None:

@@ -7,8 +7,8 @@ import pytest
 from steadyhand import ur5
 from steadyhand.protocols import ArmingPhase, ProgramState
 from steadyhand_firmware_bridge.dashboard import DashboardReply
-from steadyhand_firmware_bridge.primary import Configured, PrimaryClient
-from steadyhand_firmware_bridge.programs import Programs
+from steadyhand_firmware_bridge.primary import Configured, KeyEvent, PrimaryClient
+from steadyhand_firmware_bridge.programs import STARTED, UNNAMED_S, Programs
 from steadyhand_firmware_bridge.right_robot import UR5_DH, DhParameters
 from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT
 from steadyhand_firmware_bridge.ur5 import Ur5Config, Ur5Robot
@@ -123,9 +123,14 @@ def test_another_rtde_session_is_not_answered_by_the_arm_of_the_one_before():
     """The primary connection says nothing by itself: after a swap at the same address it would stand for ever."""
     robot = Ur5Robot(Ur5Config(HOST, str))
     robot.primary.configured = OURS
+    robot.programs.told([KeyEvent(STARTED, "steadyhand")])  # its end, and somebody's start, may come while nobody hears
     robot.service(0.0)
     robot.service(1.0)  # tries again: nobody listens there
     assert robot.rtde.reason and robot.primary.configured is None
+    foreign = SimpleNamespace(program_running=True, program_token=0, program_state=ProgramState.HALTED)
+    for now_s in (2.0, 2.0 + UNNAMED_S):
+        robot.programs.update(foreign, 0, now_s)
+    assert "foreign_program" in robot.programs.troubles(False)
     robot.close()
 
 
