@@ -9,7 +9,7 @@ import sys
 import time
 
 from steadyhand import cell
-from steadyhand.errors import RobotError
+from steadyhand.errors import ConfigError, RobotError
 from steadyhand.intervention import Recorder
 from steadyhand.jog import MODES, Jog, JogStep
 from steadyhand.slot import current_slot
@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.command == "takeover" and args.node:
         return _take_over_for_node()
-    writer = None
-    if not args.no_record:
-        writer = InterventionWriter(Store(current_slot().out_dir, "interventions", storage.load()))
+    writer = None if args.no_record else _writer()
     request_realtime()
     try:
         with Terminal() as terminal, ManualSession("teleop") as session:
@@ -56,6 +54,15 @@ def run(args: argparse.Namespace) -> int:
                 print(f"recorded: {writer.newest} ({writer.dropped} steps dropped)")
             if writer.refused or writer.errors:
                 print(f"NOT recorded in whole: {writer.store.why or 'the disk refused'}", file=sys.stderr)
+
+
+def _writer() -> InterventionWriter | None:
+    """None where its configuration is wrong: nobody is kept from the arm by that."""
+    try:
+        return InterventionWriter(Store(current_slot().out_dir, "interventions", storage.load()))
+    except ConfigError as error:
+        print(f"NOT recorded: {error}", file=sys.stderr)
+        return None
 
 
 def _take_over_for_node() -> int:

@@ -185,7 +185,7 @@ class Noted(Quick):
         super().service(now_s)
 
 
-def run_held_up(server, clock, held_up_s, armed=False, meanwhile=lambda: None):
+def run_held_up(server, clock, held_up_s, armed=False, meanwhile=lambda: None, stopped=False):
     """Sixty cycles, the fiftieth of which takes `held_up_s`; the guard and when each of the last eleven began."""
     loop = Loop(server, 0.008)
 
@@ -199,7 +199,8 @@ def run_held_up(server, clock, held_up_s, armed=False, meanwhile=lambda: None):
         clock.sleep(held_up_s)
 
     robot = Noted({
-        20: arm if armed else lambda: None, 50: hold_up, 60: lambda: setattr(loop, "ending", True)
+        20: arm if armed else lambda: None, 50: hold_up, 60: lambda: setattr(loop, "ending", True),
+        49: lambda: guard.stop_requests([(Stop("panel"), 1)], clock.now_s) if stopped else None,
     })  # fmt: skip
     guard = Guard(robot, GuardConfig(), server.credential, itertools.count(1000).__next__, lambda *_: None, clock.now_s)
     loop.run(guard)
@@ -230,6 +231,13 @@ def test_a_stop_that_came_while_the_loop_was_held_up_is_not_braked_so_late(serve
     guard, _ = run_held_up(server, clock, 0.050, armed=True, meanwhile=lambda: waiting.append((Stop("panel"), 1)))
     assert guard._last_stop["cause"] == "stop_requested" and guard._last_stop["reaction"] == "SILENCE"
     assert "braking_s" not in guard._last_stop
+
+
+def test_a_stop_under_way_is_not_braked_on_after_a_hold_up(server, clock):
+    guard, _ = run_held_up(server, clock, 0.050, armed=True, stopped=True)
+    assert (guard._last_stop["cause"], guard._last_stop["reaction"]) == ("stop_requested", "SILENCE")
+    in_time, _ = run_held_up(server, clock, 0.008, armed=True, stopped=True)
+    assert in_time._last_stop["reaction"] == "BRAKE"
 
 
 def test_a_turn_is_told_each_cycle_and_only_then(server):

@@ -6,7 +6,7 @@ import pytest
 
 from steadyhand.errors import RobotError
 from steadyhand.types import Mode, RobotState
-from steadyhand_cli import after_stop
+from steadyhand_cli import after_stop, teleop
 from steadyhand_cli.teleop import Teleop
 from steadyhand_firmware_bridge.manual import ManualSession
 
@@ -48,3 +48,9 @@ def test_what_is_held_in_words(width, commanded, said):
     zeros = np.zeros(6)
     state = RobotState(1.0, 1, 1, Mode.STOPPED, zeros, zeros, zeros, zeros, width, commanded, True)
     assert said in after_stop.held(state)
+
+
+def test_a_wrong_storage_file_keeps_nobody_from_the_arm(monkeypatch, capsys):
+    monkeypatch.setenv("STEADYHAND_STORAGE", "/none/storage.yaml")
+    assert teleop._writer() is None
+    assert "NOT recorded: STEADYHAND_STORAGE=/none/storage.yaml" in capsys.readouterr().err
