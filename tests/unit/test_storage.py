@@ -128,7 +128,8 @@ def test_a_trace_keeps_to_its_budget_and_the_newest_is_there(tmp_path, traced):
     assert sum(e.size_bytes for e in storage.scan(tmp_path / "trace")) <= MB and writer.buffer.dropped == 0
 
 
-def test_the_evidence_of_the_newest_stop_outlives_the_trace_round_it(tmp_path, traced):
+def test_the_evidence_of_the_newest_stop_outlives_the_trace_round_it(tmp_path, traced, monkeypatch):
+    monkeypatch.setattr(trace_writer, "AFTERMATH_S", 60.0)  # a busy machine is not what is tested
     put(tmp_path / "log/guard.log", 200_000)
     writer = traced()
     writer.put(Record("chunk", 1.0, {"trace_id": "before"}))
@@ -143,9 +144,21 @@ def test_the_evidence_of_the_newest_stop_outlives_the_trace_round_it(tmp_path, t
     assert json.loads((folder / "stop.json").read_text())["causes"] == ["peer: ../right"]
     kept = lines_of(folder)
     assert [x["kind"] for x in kept[:2]] == ["chunk", "stop"] and kept[0]["trace_id"] == "before"
-    assert any(x["kind"] == "phase" for x in kept)  # what followed
+    assert kept[2]["stamp_s"] == 3.0 and (folder / "agent-b-0002.jsonl").exists()  # what followed
     assert (folder / "guard.log").stat().st_size == trace_writer.LOG_TAIL_BYTES
     assert not (tmp_path / "trace/agent-b-0001.jsonl").exists()
+
+
+def test_a_stop_in_a_segment_just_begun_keeps_the_one_before(tmp_path, traced):
+    writer, k = traced(), 0
+    while not (tmp_path / "trace/agent-b-0002.jsonl").exists():
+        writer.put(Record("phase", float(k), {"text": "y" * 30_000}))
+        until(lambda: not writer.buffer._lines)
+        k += 1
+    writer.stop("estop", Record("stop", 1.0))
+    until(lambda: writer.evidence == 1)
+    (folder,) = (tmp_path / "stops").iterdir()
+    assert {p.name for p in folder.glob("*.jsonl")} == {"agent-b-0001.jsonl", "agent-b-0002.jsonl"}
 
 
 def test_old_stops_go_and_the_newest_stays_though_it_is_over_the_budget(tmp_path, traced):
@@ -229,6 +242,23 @@ def test_evidence_that_the_disk_refuses_is_tried_again(tmp_path, traced, monkeyp
     until(lambda: writer.evidence == 1)
     assert [x["kind"] for x in lines_of(next((tmp_path / "stops").iterdir()))] == ["chunk", "stop"]
     assert writer.store.pauses == 0  # the trace went on meanwhile
+
+
+def test_evidence_is_tried_again_now_and_then_and_at_the_end_and_makes_room_for_itself(tmp_path, traced, monkeypatch):
+    monkeypatch.setattr(trace_writer, "HOLD_S", 60.0)
+    put(tmp_path / "aside/1/big", 900_000, age_s=10), put(tmp_path / "aside/2/big", 900_000, age_s=5)
+    (tmp_path / "stops").write_text("in the way")
+    writer = traced()
+    writer.stop("estop", Record("stop", 2.0))
+    until(lambda: writer.errors)
+    for k in range(5):
+        writer.put(Record("phase", float(k)))
+        until(lambda: not writer.buffer._lines)
+    assert writer.errors == 1
+    (tmp_path / "stops").unlink()
+    (tmp_path / "aside").rename(tmp_path / "stops")
+    writer.close()
+    assert writer.evidence == 1 and not (tmp_path / "stops/1").exists() and (tmp_path / "stops/2").exists()
 
 
 def test_a_trace_without_a_folder_to_lie_in_counts_what_is_lost(tmp_path, traced):
