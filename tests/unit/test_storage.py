@@ -246,6 +246,7 @@ def test_evidence_that_the_disk_refuses_is_tried_again(tmp_path, traced, monkeyp
 
 def test_evidence_is_tried_again_now_and_then_and_at_the_end_and_makes_room_for_itself(tmp_path, traced, monkeypatch):
     monkeypatch.setattr(trace_writer, "HOLD_S", 60.0)
+    monkeypatch.setattr(storage, "SCAN_S", 0.0)
     put(tmp_path / "aside/1/big", 900_000, age_s=10), put(tmp_path / "aside/2/big", 900_000, age_s=5)
     (tmp_path / "stops").write_text("in the way")
     writer = traced()
