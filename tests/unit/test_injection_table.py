@@ -14,6 +14,10 @@ from steadyhand_cli.injection.flood import WHERE, flood
 from steadyhand_cli.injection.observer import FIELDS, RECORD, read, record, setpoint_trace, trace
 from steadyhand_cli.injection.running import through_the_cable
 from steadyhand_cli.launch import launch_path
+from steadyhand_firmware_bridge.dashboard import DASHBOARD_PORT
+from steadyhand_firmware_bridge.primary import PRIMARY_PORT
+from steadyhand_firmware_bridge.rtde import RTDE_PORT
+from steadyhand_firmware_bridge.script_upload import SCRIPT_PORT
 from steadyhand_ros.launch_runner import read_launch
 from steadyhand_sim.faults import FAULTS, check
 
@@ -42,6 +46,7 @@ def test_no_act_names_a_process_that_is_not_there():
 
 def test_every_port_of_the_cable_and_both_ways_are_troubled():
     assert {p for a in acts(table.Cable) for p in a.ports} == set(proxy.PORTS)
+    assert {*proxy.PORTS, *proxy.SOUND} >= {DASHBOARD_PORT, PRIMARY_PORT, SCRIPT_PORT, RTDE_PORT}  # no arming without one
     assert {a.way for a in acts(table.Cable)} == {"both", *proxy.WAYS}
     troubles = {name for a in acts(table.Cable) for name in a.trouble}
     assert troubles == {f.name for f in dataclasses.fields(proxy.Trouble)}
