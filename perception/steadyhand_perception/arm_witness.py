@@ -19,7 +19,7 @@ CELLS = 10  # the picture is cut into so many rows and columns
 
 @dataclass(frozen=True)
 class WitnessConfig:
-    """How far the arm must have gone, and what counts as a change; figures in docs/perception.md."""
+    """How far the arm must have gone, and what counts as a change; figures in docs/camera.md."""
 
     moved_px: float = described(15.0, "way of the tool in the picture that must change it", "px", 5.0, 500.0)
     edge_px: float = described(12.0, "nearer to the picture's edge the tool does not count as seen", "px", 0.0, 500.0)

@@ -11,13 +11,15 @@ rows (which takes light and shading out):
     covariance of the residuals of the last frames / v of that block, by live differences of frames
         live: about the mean's own error, 0.07        frozen with noise: about 1
 
-Alarm when it lies in a band about 1 in at least half of the blocks that show noise. Added noise so strong that three
-frames cannot show n_0 under it is a fault by itself: live noise does not grow many times over. While either holds,
-nothing is learnt from the frames. Blocks without noise (clipped, or flattened by compression) have no vote, nor have
-those in which something moves: their mean begins anew. A camera with too few voting blocks, or whose noise is itself
-correlated in time (a denoising camera), leaves this check blind, and `blind` says so.
+Alarm when it lies in a band about 1 in at least half of the blocks that show noise, and what is shared is as grainy as
+noise: the same ratio of sums over 2 rows and 3 colours is no larger. A grained table in another light, or seen by a
+camera that was touched, shares residuals of that size too, but of neighbours that change together. Added noise so
+strong that three frames cannot show n_0 under it is a fault by itself: live noise does not grow many times over. While
+either holds, nothing is learnt from the frames. Blocks without noise (clipped, or flattened by compression) have no
+vote, nor have those in which something moves: their mean begins anew. A camera with too few voting blocks, or whose
+noise is itself correlated in time (a denoising camera), leaves this check blind, and `blind` says so.
 
-What pixels cannot tell: see docs/perception.md.
+What pixels cannot tell: see docs/camera.md.
 """
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ BLOCK_PX = 16
 
 @dataclass(frozen=True)
 class FrozenConfig:
-    """Counts of frames and thresholds; figures in docs/perception.md."""
+    """Counts of frames and thresholds; figures in docs/camera.md."""
 
     frames: int = described(3, "frames in a row without anything new that make the camera frozen", "", 3, 30)
     memory_frames: int = described(900, "frames back in which a repeated one is recognised", "", 1, 100_000)
@@ -45,6 +47,8 @@ class FrozenConfig:
     moved: float = described(2.5, "residual over the noise above which a block has moved", "", 1.5, 100.0)
     ratio_low: float = described(0.5, "shared residual over the sensor's noise that is frozen, from", "", 0.3, 1.0)
     ratio_high: float = described(2.0, "the same, to", "", 1.0, 10.0)
+    smooth_max: float = described(1.7, "ratio of sums of neighbours over that of pixels above which it is no noise", "",
+                                  1.2, 5.0)
     share: float = described(0.5, "share of the voting blocks that must say so", "", 0.2, 1.0)
     noise_min_dn2: float = described(0.1, "variance below which a block shows no noise and has no vote", "", 0.0, 100.0)
     voting_share_min: float = described(0.25, "share of blocks that must have a vote", "", 0.05, 1.0)
@@ -145,7 +149,7 @@ class _FreshNoise:
         if self._mean is None or len(self._variances) < self._DIFFERENCES:
             return ()
         noise = np.median(np.stack(self._variances), axis=0)
-        voting = (noise > self.config.noise_min_dn2) & (self._still >= self.config.mean_frames)
+        voting = (noise[0] > self.config.noise_min_dn2) & (self._still >= self.config.mean_frames)
         if voting.mean() < self.config.voting_share_min:
             self.blind = f"only {voting.mean():.0%} of the picture is still and shows noise"
             return ()
@@ -154,8 +158,8 @@ class _FreshNoise:
         total = residuals[0] + residuals[1]
         for residual in residuals[2:]:
             total += residual
-        shared = (_block_power(total) - sum(map(_block_power, residuals))) / (n * (n - 1))
-        ratio = shared[voting] / noise[voting]
+        shared = (_power(total) - sum(map(_power, residuals))) / (n * (n - 1))
+        ratio, of_sums = shared[:, voting] / np.maximum(noise, noise[0])[:, voting]
         if len(self._live_ratios) < self.config.learn_frames:
             self._live_ratios.append(float(np.median(ratio)))
             return ()
@@ -164,10 +168,12 @@ class _FreshNoise:
             self.blind = f"the camera smooths its noise in time (ratio {live:.2f})"
             return ()
         self.blind = ""
-        share = float(((ratio > self.config.ratio_low) & (ratio < self.config.ratio_high)).mean())
-        if share >= self.config.share:
+        within = (ratio > self.config.ratio_low) & (ratio < self.config.ratio_high)
+        share = float(within.mean())
+        grainy = share > 0 and np.median(of_sums[within]) <= self.config.smooth_max * np.median(ratio[within])
+        if share >= self.config.share and grainy:
             return (ImageFault("noise_on_frozen", f"{share:.0%} of the picture shows one noise under another"),)
-        grown = _block_power(self._waiting[-1] - self._waiting[-2])[voting] / 2 / noise[voting]
+        grown = _block_power(self._waiting[-1] - self._waiting[-2])[voting] / 2 / noise[0, voting]
         growth = float(np.quantile(grown, 0.2))  # noise is everywhere, motion is not
         if growth > self.config.growth_max:
             return (ImageFault("noise", f"noise of {growth:.0f} times the learnt variance"),)
@@ -177,9 +183,9 @@ class _FreshNoise:
         if self._mean is None:
             self._mean, self._still = fine.copy(), np.ones((fine.shape[0], fine.shape[2]))
         else:
-            self._variances.append(_block_power(fine - self._learnt) / 2)
+            self._variances.append(_power(fine - self._learnt) / 2)
             residual = fine - self._mean
-            noise = np.median(np.stack(self._variances), axis=0)
+            noise = np.median(np.stack([v[0] for v in self._variances]), axis=0)
             moved = _block_power(residual) > self.config.moved * np.maximum(noise, self.config.noise_min_dn2)
             self._still = np.where(moved, 1, np.minimum(self._still + 1, 2 * self.config.mean_frames))
             weight = np.where(moved, 1.0, 1.0 / np.minimum(self._still, self.config.mean_frames)).astype(np.float32)
@@ -201,3 +207,11 @@ def _fine(image: np.ndarray) -> np.ndarray:
 def _block_power(fine: np.ndarray) -> np.ndarray:
     """Mean square of every block."""
     return np.einsum("rhcx,rhcx->rc", fine, fine) / (fine.shape[1] * fine.shape[3])
+
+
+def _power(fine: np.ndarray) -> np.ndarray:
+    """(2, block rows, block columns): mean square of every block, and that of its sums over 2 rows and the 3 colours,
+    scaled so that noise without any correlation has the same in both."""
+    pairs = fine[:, ::2] + fine[:, 1::2]
+    sums = pairs[..., ::3] + pairs[..., 1::3] + pairs[..., 2::3]
+    return np.stack([_block_power(fine), _block_power(sums) / 6])

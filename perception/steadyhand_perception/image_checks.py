@@ -45,7 +45,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ImageCheckConfig:
-    """Thresholds. Luminance is the mean of the channels, 0..255; figures in docs/perception.md."""
+    """Thresholds. Luminance is the mean of the channels, 0..255; figures in docs/camera.md."""
 
     dark_mean: float = 18.0  # below: lens capped or light off
     saturated_share: float = 0.95  # share of pixels with every channel >= 250; a white tray in strong light has 0.9

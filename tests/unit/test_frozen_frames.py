@@ -101,6 +101,21 @@ def test_what_changes_in_a_live_picture_is_no_alarm(change):
     assert [names(frozen.check(live(rng, change(SCENE, k)))) for k in range(50)] == [set()] * 50
 
 
+def touched_camera(scene, k):
+    return 0.7 * scene + 0.3 * np.roll(scene, 1, axis=1) if k > 30 else scene
+
+
+@pytest.mark.parametrize("change", [change_of_light, touched_camera])
+@pytest.mark.parametrize("grain", [4.0, 8.0])
+def test_a_grained_table_in_another_light_or_from_another_place_is_no_alarm(change, grain):
+    """Its shared residuals are as large as noise, in every block."""
+    rng = np.random.default_rng(6)
+    grains = grain * rng.standard_normal((160, 160, 1))
+    scene = (SCENE / 4 + 100 + grains + np.roll(grains, 1, axis=0)).clip(0, 255).astype(np.float32)
+    frozen, _ = learnt(rng, scene)
+    assert [names(frozen.check(live(rng, change(scene, k)))) for k in range(28, 40)] == [set()] * 12
+
+
 @pytest.mark.parametrize("rows", [slice(0, 40), slice(100, 160)])
 def test_rows_left_over_from_the_frame_before(rows):
     rng = np.random.default_rng(4)
