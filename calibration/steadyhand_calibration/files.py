@@ -124,7 +124,7 @@ def _numbers(path: Path, content: dict, field: str, shape: tuple[int, ...]) -> n
     try:
         values = np.array(content[field], dtype=float)
         good = values.shape == shape and all(map(math.isfinite, values.ravel()))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):  # a whole number of hundreds of digits is no float
         good = False
     if not good:
         raise ConfigError(f"{path}: {field} must be {' x '.join(map(str, shape))} finite numbers")

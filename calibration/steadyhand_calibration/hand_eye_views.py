@@ -45,7 +45,7 @@ def load_views(path: Path) -> tuple[list[Path], np.ndarray]:
 def _numbers(where: str, view: dict, field: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
         values = np.array(view[field], dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # a whole number of hundreds of digits is no float
         values = np.array(np.nan)
     if values.shape != shape or not np.isfinite(values).all():
         raise ConfigError(f"{where}: {field} must be {' x '.join(map(str, shape))} finite numbers")

@@ -117,7 +117,7 @@ def load_contract(path: Path) -> PerceptionContract:
     """Read and check `contract.json`. Raises ContractError that names the file and the field."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ContractError(f"{path}: no readable contract ({error}); export the model again") from error
     if not isinstance(content, dict):
         raise ContractError(f"{path}: holds a {type(content).__name__}, not an object of fields")
@@ -152,7 +152,7 @@ def load_contract(path: Path) -> PerceptionContract:
             trained_on=content.get("trained_on", {}),
         )
         declared = json.loads(contract.to_json())
-    except (ConfigError, TypeError, ValueError, LookupError) as error:
+    except (ConfigError, TypeError, ValueError, LookupError, OverflowError) as error:
         raise ContractError(f"{path}: {error}") from error
     for side, name in (("inputs", INPUT_NAME), *(("outputs", name) for name in declared["outputs"])):
         if _io(path, content, side, name) != declared[side][name]:
@@ -186,7 +186,7 @@ def _fields(path: Path, name: str, value: object, cls: type) -> dict:
 def _matrix(path: Path, name: str, value: object) -> tuple[tuple[float, ...], ...]:
     try:
         return tuple(tuple(float(item) for item in row) for row in value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ContractError(f"{path}: {name} is {value!r}, must be 4 rows of 4 numbers") from error
 
 

@@ -141,6 +141,7 @@ def test_written_contract_reads_back_the_same():
         ({"stride_px": "4"}, "stride_px"),
         ({"stride_px": 7}, "stride_px"),
         ({"plane_z_m": float("nan")}, "plane_z_m"),
+        ({"plane_z_m": 10**400}, "too large"),
         ({"inputs__image__shape": [-1, 224, 224, 3]}, "inputs.image"),
         ({"inputs__image__type": "float32"}, "inputs.image"),
         ({"inputs__image": None}, "inputs.image"),
@@ -167,7 +168,7 @@ def test_contract_that_disagrees_is_refused_and_names_the_field(tmp_path, change
         TrayPoses(edited(tmp_path, **changes))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\x00\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\x00\xff", b"[" * 10**5, b"1" * 5000])
 def test_unreadable_contract_is_refused(tmp_path, content):
     folder = edited(tmp_path)
     (folder / "1" / "contract.json").write_bytes(content)

@@ -152,7 +152,8 @@ def edit(path: Path, change) -> None:
         (lambda v: v[2].update(image="large.png"), r"large.png: mixed sizes: \(1280, 960\)"),
         (lambda v: v[2].update(image="1.png"), "named twice"),
         (lambda v: v[2].update(q_rad=[0] * 6), r"views\[2\]: give either q_rad or"),
-        (lambda v: v[2].update(pose_base_link_tool=[1, 2]), r"views\[2\]: pose_base_link_tool must be 4 x 4"),
+        (lambda v: v[2].update(pose_base_link_tool=[1, 2]), "pose_base_link_tool must be 4 x 4"),
+        (lambda v: v[2].update(pose_base_link_tool=[[10**400] * 4] * 4), "pose_base_link_tool must be 4 x 4"),
         (lambda v: [w.update(pose_base_link_tool=v[0]["pose_base_link_tool"]) for w in v], "degenerate rotations"),
     ],
 )

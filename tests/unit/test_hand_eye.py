@@ -4,6 +4,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from steadyhand.errors import ConfigError
+from steadyhand_calibration import files
 from steadyhand_calibration.hand_eye import HandEye, solve_hand_eye
 
 
@@ -94,3 +95,10 @@ def test_degenerate_turns_are_refused(case):
 def test_bad_input_is_refused_by_name(change, said):
     with pytest.raises(ConfigError, match=said):
         solve_hand_eye(*change(*views(np.random.default_rng(0), "eye_to_hand")))
+
+
+def test_a_file_with_a_number_beyond_all_floats_is_refused(tmp_path):
+    content = {"format": files.CAMERA_FORMAT, "width_px": 9, "height_px": 9, "k": [10**400] * 9, "d": [0] * 5}
+    files.save(tmp_path / "camera.json", files._sealed(content))
+    with pytest.raises(ConfigError, match="k must be 9 finite numbers"):
+        files.load_camera(tmp_path / "camera.json")
