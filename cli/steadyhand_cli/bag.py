@@ -1,8 +1,9 @@
 """Reads a recorded ROS 2 bag, and that of a UR5 into arrays; says clearly what is wrong with one that it cannot use."""
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,23 +41,21 @@ class Recording:
 
 def topics(path: Path) -> dict[str, str]:
     """Types of the topics in a bag folder, or in that of an .mcap file. ConfigError: missing, or not a bag."""
-    return _read(_folder(path), lambda reader: {c.topic: c.msgtype for c in reader.connections})
+    with _opened(_folder(path)) as reader:
+        return {c.topic: c.msgtype for c in reader.connections}
 
 
 def messages(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, Any, float, int]]:
     """Messages of these topics: topic, message, seconds from the start of the bag, that start in nanoseconds.
 
-    ConfigError for a bag that cannot be read to its end.
+    One at a time: a bag of images does not fit into memory. ConfigError where it cannot be read on.
     """
     typestore = get_typestore(Stores.ROS2_KILTED)
-
-    def found(reader: Reader) -> Iterator[tuple[str, Any, float, int]]:
+    with _opened(_folder(path)) as reader:
         start_ns = reader.start_time
         for connection, at_ns, raw in reader.messages([c for c in reader.connections if c.topic in wanted]):
             message = typestore.deserialize_cdr(raw, connection.msgtype)
             yield connection.topic, message, (at_ns - start_ns) * 1e-9, start_ns
-
-    return iter(_read(_folder(path), lambda reader: list(found(reader))))
 
 
 def _folder(path: Path) -> Path:
@@ -68,12 +67,14 @@ def _folder(path: Path) -> Path:
     return folder
 
 
-def _read(folder: Path, look: Callable[[Reader], Any]) -> Any:
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[Reader]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Reader(folder) as reader:
-                return look(reader)
+        with contextlib.ExitStack() as stack:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reader = stack.enter_context(Reader(folder))
+            yield reader
     except Exception as error:  # the reader raises a class per storage format; here each one means the same
         raise ConfigError(
             f"bag {folder}: cannot be read to its end ({type(error).__name__}: {error}); it is truncated or damaged: "

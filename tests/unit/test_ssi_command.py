@@ -1,6 +1,7 @@
 """`steadyhand ssi`: reports of recordings and rendered scenes, and what it refuses by name."""
 import io
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("onnxruntime")
 from rosbags.rosbag2 import StoragePlugin, Writer  # noqa: E402
 from rosbags.typesys import Stores, get_typestore  # noqa: E402
 
-from steadyhand_cli import main  # noqa: E402
+from steadyhand_cli import bag, main  # noqa: E402
 from steadyhand_perception.ssi_report import accuracy, markdown  # noqa: E402
 from steadyhand_perception.ssi import Seen  # noqa: E402
 from steadyhand.types import Detection  # noqa: E402
@@ -42,9 +43,11 @@ def test_a_folder_of_pictures_is_a_scene(tmp_path, capsys):
     folder = pictures(tmp_path / "rec", noisy(31))
     (folder / "031.png").write_bytes(b"no picture")
     Image.fromarray(np.zeros_like(PICTURE)).save(folder / "032.png")
+    giant = b"BM" + struct.pack("<IIIIiiHHIIiiII", 54, 0, 54, 40, 60_000, 60_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    (folder / "033.png").write_bytes(giant)
     code, data = ssi(tmp_path, folder)
     assert code == 0 and data["verdict"] == "good" and data["images"] == 31
-    assert data["source"]["refused"] == {"no_picture": 1, "dark": 1}
+    assert data["source"]["refused"] == {"no_picture": 2, "dark": 1}
     assert data["not_measured"] == ["defect", "features"] and "| pose |" in capsys.readouterr().out
 
 
@@ -80,6 +83,20 @@ def test_a_bag_is_a_scene(tmp_path, kind):
     code, data = ssi(tmp_path, tmp_path / "bag")
     assert code == 0 and data["images"] == 30 and data["source"]["refused"] == {"encoding": 1}
     assert ssi(tmp_path, tmp_path / "bag", "--topic", "/other")[0] == 2
+
+
+def test_a_bag_is_read_message_by_message(tmp_path, monkeypatch):
+    store, read = get_typestore(Stores.ROS2_KILTED), []
+    kind = "std_msgs/msg/String"
+    with Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        connection = writer.add_connection("/words", kind, typestore=store)
+        for k in range(5):
+            writer.write(connection, k * 10**9, store.serialize_cdr(store.types[kind](str(k)), kind))
+    deserialize = store.deserialize_cdr
+    monkeypatch.setattr(store, "deserialize_cdr", lambda *a: (read.append(1), deserialize(*a))[1])
+    monkeypatch.setattr(bag, "get_typestore", lambda _: store)
+    topic, message, at_s, _ = next(bag.messages(tmp_path / "bag", {"/words"}))
+    assert (topic, message.data, at_s, len(read)) == ("/words", "0", 0.0, 1)
 
 
 @pytest.mark.sim
