@@ -30,6 +30,7 @@ from steadyhand_perception.ssi_live import LiveSsi, may_be_measured, unhidden
 from steadyhand_perception.tray_poses import Sight, TrayPoses
 from steadyhand_perception.triton_poses import TritonPoses, TritonPosesConfig
 from steadyhand_ros import conversions, qos
+from steadyhand_ros.background import Background
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, run
 from steadyhand_ros.params import declare
 from steadyhand_ros.sight_pictures import SightPictures
@@ -70,8 +71,8 @@ class PerceptionNode(SteadyhandNode):
         self._newest: tuple[int, Image | CompressedImage] | None = None  # sequence number, message
         self._arrived_s = 0.0
         self._wake = threading.Condition()
-        self._worker: threading.Thread | None = None
-        self._stopping = False
+        self._worker: Background | None = None
+        self._saying = threading.Lock()
         self._counts = {"images": 0, "dropped": 0, "faulty": 0, "malformed_states": 0, "not_finite": 0}
         self._last_ms = 0.0
         self._fault: ImageFault | None = None
@@ -88,7 +89,7 @@ class PerceptionNode(SteadyhandNode):
         if c.use_triton:
             url = c.triton_url or f"127.0.0.1:{current_slot().triton_grpc_port}"
             self._poses = TritonPoses(self._model, TritonPosesConfig(url, c.triton_deadline_s))
-        self._stability = LiveSsi(declare(self, SsiConfig, "ssi"), c.feature_range)
+        self._ssi = declare(self, SsiConfig, "ssi")
         self._robot: tuple[float, RobotState] | None = None  # when it came
         self._objects_pub = self.create_publisher(msg.ObjectPoses, "perception/objects", qos.NEWEST)
         self._features_pub = self.create_publisher(msg.Features, "perception/features", qos.NEWEST)
@@ -124,19 +125,16 @@ class PerceptionNode(SteadyhandNode):
     def open(self) -> None:
         limit_s = self.config.image_timeout_s
         self._gate = ImageGate(self._model.camera, AgeConfig(arrival_s=limit_s, stamp_s=limit_s))
-        self._stopping, self._newest, self._arrived_s = False, None, time.monotonic()
+        self._stability = LiveSsi(self._ssi, self.config.feature_range)  # cubes may have been moved meanwhile
+        self._newest, self._arrived_s = None, time.monotonic()
         self._camera_fault: ImageFault | None = None
         if self.config.camera_info:
             self._camera_fault = ImageFault("camera_info", "no camera_info yet: publish it, or set camera_info: false")
-        self._worker = threading.Thread(target=self._work, name="inference", daemon=True)
-        self._worker.start()
+        self._worker = Background("inference", self._work)
 
     def close(self) -> None:
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
         if self._worker is not None:
-            self._worker.join(timeout=2.0)
+            self._worker.close()
             self._worker = None
 
     def _on_image(self, image: Image | CompressedImage) -> None:
@@ -159,12 +157,10 @@ class PerceptionNode(SteadyhandNode):
         except ProtocolError:
             self._counts["malformed_states"] += 1
 
-    def _work(self) -> None:
-        while True:
+    def _work(self, stopping: threading.Event) -> None:
+        while not stopping.is_set():
             with self._wake:
-                self._wake.wait_for(lambda: self._stopping or self._newest is not None, timeout=0.5)
-                if self._stopping:
-                    return
+                self._wake.wait_for(lambda: self._newest is not None, timeout=0.1)
                 newest, self._newest = self._newest, None
             if newest is not None and self.active:
                 self._handle(*newest)
@@ -213,15 +209,16 @@ class PerceptionNode(SteadyhandNode):
 
     def _say(self, fault: ImageFault | None) -> None:
         """Publish a fault when it appears, changes its kind or clears; the estimator bounds how long it may last."""
-        changed = (fault and fault.name) != (self._fault and self._fault.name)
-        told, self._fault = fault or self._fault, fault
-        if changed:
-            message = msg.Fault(
-                name=FAULT_NAME, level=int(faults.level(FAULT_NAME)), detector="perception",
-                detail=f"{told.name}: {told.detail}", active=fault is not None,
-            )
-            message.header.stamp = self.get_clock().now().to_msg()
-            self._fault_pub.publish(message)
+        with self._saying:  # two threads say: what is published last must be what holds
+            changed = (fault and fault.name) != (self._fault and self._fault.name)
+            told, self._fault = fault or self._fault, fault
+            if changed:
+                message = msg.Fault(
+                    name=FAULT_NAME, level=int(faults.level(FAULT_NAME)), detector="perception",
+                    detail=f"{told.name}: {told.detail}", active=fault is not None,
+                )
+                message.header.stamp = self.get_clock().now().to_msg()
+                self._fault_pub.publish(message)
 
     def _beat(self) -> None:
         if self.active:
