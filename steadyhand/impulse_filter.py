@@ -42,7 +42,7 @@ class ImpulseFilter:
         self._restarts = 0
 
     def update(self, stamp_s: float, values: np.ndarray) -> Filtered | None:
-        """One reading (C,); None until `DELAY_SAMPLES` + 3 are there, and for what the detector refuses."""
+        """One reading (C,); None until `DELAY_SAMPLES` + 4 are there, and for what the detector refuses."""
         judged = self.detector.update(stamp_s, values)
         if self.detector.restarts != self._restarts:
             self._restarts = self.detector.restarts

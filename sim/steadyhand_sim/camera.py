@@ -144,7 +144,7 @@ class Labelled:
 
 
 class Renderer:
-    """Draws snapshots under one look. Frame noise depends on (look seed, snapshot.seq) only: same input, same bytes."""
+    """Draws snapshots under one look. A frame depends on (look, noise_seed, snapshot) only: same input, same bytes."""
 
     def __init__(self, look: Look | None = None, camera: CameraConfig | None = None, noise_seed: int = 0) -> None:
         self.camera = camera or CameraConfig()

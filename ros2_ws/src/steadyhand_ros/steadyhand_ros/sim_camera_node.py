@@ -45,7 +45,8 @@ class SimCameraNode(SteadyhandNode):
     def build(self) -> None:
         self.config = declare(self, SimCameraConfig)
         self._image_pub = self.create_publisher(Image, "camera/image_raw", qos.NEWEST)
-        self._info_pub = self.create_publisher(CameraInfo, "camera/camera_info", qos.NEWEST)  # with every image, as drivers do
+        # with every image, as drivers do
+        self._info_pub = self.create_publisher(CameraInfo, "camera/camera_info", qos.NEWEST)
 
     def open(self) -> None:
         self._renderer = Background("renderer", self._draw_all)
