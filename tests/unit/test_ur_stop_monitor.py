@@ -6,8 +6,9 @@ from steadyhand import cell, robot_status
 from steadyhand_sim.plant import CellPlant
 from steadyhand_sim.ur_controller.controller import ControllerConfig, URController
 from steadyhand_sim.ur_controller.dashboard_commands import Dashboard
-from steadyhand_sim.ur_controller.kinematic_plant import KinematicPlant
+from steadyhand_sim.ur_controller.kinematic_plant import BRAKES_RAD_S2, KinematicPlant
 from steadyhand_sim.ur_controller.modes import RobotMode, RuntimeState, SafetyMode, safety_status_bits
+from steadyhand_sim.ur_controller.plant import PlantCommand
 from steadyhand_sim.ur_controller.rtde_fields import OUTPUTS
 from steadyhand_sim.ur_controller.stop_monitor import StopMonitor
 from steadyhand_sim.world import BRAKE_GIVE_RAD, World
@@ -83,6 +84,17 @@ def test_standstill_that_is_broken_ends_in_a_violation_with_the_brakes_on(robot,
     assert not robot.play_program()
     steps(robot, 1.0)
     assert robot.safety_mode is SafetyMode.VIOLATION and (robot.measured.q_rad == held).all()
+
+
+def test_the_brakes_need_their_way_and_no_more():
+    plant = KinematicPlant()
+    start_rad = plant.q_rad.copy()
+    plant.shove(0, 2.0)
+    braked = PlantCommand(start_rad, np.zeros(6), np.zeros(6), brakes_engaged=True)
+    for _ in range(100):
+        plant.step(braked, DT_S)
+    assert (plant.qd_rad_s == 0.0).all()
+    assert (plant.q_rad - start_rad)[0] == pytest.approx(2.0**2 / (2.0 * BRAKES_RAD_S2), rel=0.02)
 
 
 @pytest.mark.parametrize("stop", CONTROLLED)
