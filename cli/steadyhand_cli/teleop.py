@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             if writer.written:
                 print(f"recorded: {writer.newest} ({writer.dropped} steps dropped)")
             if writer.refused or writer.errors:
-                print(f"NOT recorded in whole: {writer.store.why or 'the disk refused'}", file=sys.stderr)
+                print(f"NOT recorded in whole: {writer.store.why or 'refused by the disk or its budget'}", file=sys.stderr)
 
 
 def _writer() -> InterventionWriter | None:

@@ -1,8 +1,9 @@
 """Writes interventions (`steadyhand.intervention`) to `out/interventions/`, one file each, from a thread of its own.
 
 The queue is bounded: steps that find it full are dropped and counted, beginnings and ends are not. Nothing waits for a
-disk, and a disk that refuses ends nothing: what it refuses is counted. An intervention is recorded whole or not at all:
-where the disk refuses or the store says no, its file ends there, without an `end`, and the next one is tried anew.
+disk, and a disk that refuses ends nothing: what it refuses is counted. Where the disk refuses, the store says no or half
+the budget is taken (the newest file is never deleted, and the next one must fit beside it), an intervention's file ends,
+without an `end`, and the next one is tried anew.
 """
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class InterventionWriter:
             raise ValueError(f"capacity = {capacity}: give 1 or more")
         self.store, self.folder, self.capacity = store, store.folder, capacity
         self.written = self.dropped = self.errors = self.refused = 0
-        self._reserve_bytes = 0
+        self._reserve_bytes = self._taken_bytes = 0  # of the file under way
+        self._piece_bytes = min(RESERVE_BYTES, store.budget.max_bytes // 4)
         self.newest: Path | None = None
         self._dropped_here = 0
         self._queue: deque[Record] = deque()
@@ -89,7 +91,7 @@ class InterventionWriter:
     def _write(self, record: Record) -> None:
         if record.kind == "begin":
             self._counting(self._close)
-            self._reserve_bytes = 0
+            self._reserve_bytes = self._taken_bytes = 0
             if not self._room(1):
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,10 +112,13 @@ class InterventionWriter:
         """Whether the store lets us write so much; it is asked for a large piece now and then."""
         if size_bytes > self._reserve_bytes:
             keep = {self.newest.name} if self._file is not None else ()
-            if not self.store.room(RESERVE_BYTES, keep):
+            piece_bytes = max(size_bytes, self._piece_bytes)
+            fits = self._taken_bytes + piece_bytes <= self.store.budget.max_bytes // 2
+            if not fits or not self.store.room(piece_bytes, keep):
                 self.refused += 1
                 return False
-            self._reserve_bytes = RESERVE_BYTES
+            self._reserve_bytes = piece_bytes
+            self._taken_bytes += piece_bytes
         self._reserve_bytes -= size_bytes
         return True
 

@@ -2,6 +2,7 @@
 import json
 import string
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from steadyhand import retention
 from steadyhand.intervention import demonstration
 from steadyhand.jog import JogConfig
-from steadyhand.retention import StorageConfig
+from steadyhand.retention import Budget, StorageConfig
 from steadyhand.trace import Record
 from steadyhand_cli.keys import HOLD_S, KeyMap
 from steadyhand_firmware_bridge.recording import InterventionWriter
@@ -100,6 +101,19 @@ def test_an_intervention_without_room_is_refused_by_name_and_counted(tmp_path):
     writer.close()
     assert (writer.written, writer.refused, writer.errors) == (0, 1, 0) and "min_free_mb" in writer.store.why
     assert not (tmp_path / "interventions").exists()
+
+
+@pytest.mark.parametrize("max_mb", [1.0, 4.2])
+def test_an_intervention_ends_without_an_end_where_its_room_does_and_the_next_one_is_whole(tmp_path, max_mb):
+    budgets = {**retention.BUDGETS, "interventions": Budget(max_mb, 30.0)}
+    writer = InterventionWriter(store(tmp_path, StorageConfig(0.0, 0.0, budgets=budgets)))
+    begin, *steps, end = recorded()
+    long = [replace(steps[0], fields={**steps[0].fields, "said": "x" * 100_000})] * 30
+    writer.put([begin, *long, end, *recorded()])
+    writer.close()
+    cut, whole = sorted((tmp_path / "interventions").iterdir(), key=lambda p: p.stat().st_size, reverse=True)
+    assert 0.2 * max_mb < cut.stat().st_size / retention.MB < 0.5 * max_mb and '"kind":"end"' not in cut.read_text()
+    assert (writer.written, writer.refused, writer.errors) == (1, 1, 0) and whole == writer.newest
 
 
 # --- keys ---
