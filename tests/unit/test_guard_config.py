@@ -104,7 +104,8 @@ def test_every_weaker_limit_is_named():
     assert config.weakened() == ["feedback_timeout_s=0.05 (promised: 0.04)", "inputs.camera=0.6 (promised: 0.5)"]
     for name, promised in (
         ("feedback_timeout_s", 0.04), ("command_timeout_s", 0.1), ("link_timeout_s", 0.5), ("shell_timeout_s", 0.032),
-        ("chunk_age_s", 0.1), ("peer_timeout_s", 0.1), ("first_setpoint_tolerance_rad", 0.02), ("recover_speed_rad_s", 0.1),
+        ("chunk_age_s", 0.1), ("peer_timeout_s", 0.1), ("first_setpoint_tolerance_rad", 0.02),
+        ("recover_speed_rad_s", 0.1),
     ):  # fmt: skip
         assert [GuardConfig(**{name: promised * k}).weakened() != [] for k in (1.0, 1.001)] == [False, True], name
     assert GuardConfig(streaming_sources=("manual",)).weakened() == [
