@@ -313,6 +313,10 @@ def test_an_action_that_was_seen_has_longer_to_end():
     for _ in range(100):
         actions.message(["stateRequest"], 6.0)
     assert len(actions.expired(8.0)) == 32 and actions.counts["lost"] == 101
+    actions.message(["cancelOrder"], 8.0)
+    for _ in range(100):
+        actions.message(["startPause"], 8.0)
+    assert actions.under_way("cancelOrder") and len(actions.expired(10.0)) == 32
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -537,6 +541,32 @@ def test_a_position_is_given_under_the_versions_own_name(rig):
     assert rig.run(1.0, lambda: rig.vehicle.last_node == "n9") and rig.vehicle.x == 3.0
     wanted = {"2.1.0": "initPosition", "3.0.0": "initializePosition"}[rig.version]
     assert wanted in [a["actionType"] for _, _, b in rig.sent for a in b.get("actions", ())]
+
+
+def test_an_arming_waits_for_the_answer_to_a_position_and_so_does_another_position():
+    rig = Rig()
+    rig.run(0.5)
+    assert rig.master.initialise_position(Waypoint("n9", 3.0, 4.0, 0.0, "hall"), rig.now_s) == ""
+    rig.vehicle.deaf = True  # what it was told lies in its queue
+    rig.master.begin_arming(rig.now_s)
+    rig.run(0.6)
+    assert rig.master.arming().phase is ArmingPhase.UNDER_WAY and "position that it was told" in rig.master.arming().detail
+    assert "another position" in rig.master.initialise_position(Waypoint("n8", 0.0, 4.0, 0.0, "hall"), rig.now_s)
+    told = next(a for _, _, b in rig.sent for a in b.get("actions", ()) if a["actionType"] == "initPosition")
+    rig.vehicle.take_actions({"actions": [told]})
+    assert rig.run(1.0, lambda: rig.master.arming().phase is ArmingPhase.READY) and rig.vehicle.last_node == "n9"
+
+
+@pytest.mark.parametrize("end", ["arrived", "cancelled"])
+def test_an_order_of_ours_that_has_ended_and_is_driven_again_is_a_strangers(rig, end):
+    rig.driving()
+    if end == "cancelled":
+        assert rig.master.cancel(rig.now_s) == ""
+    assert rig.run(30.0, lambda: rig.master.task.state in (TaskState.ARRIVED, TaskState.STOPPED))
+    rig.run(0.5)
+    assert rig.troubles() == {}
+    rig.vehicle.nodes = [{"nodeId": "n4", "sequenceId": 8, "released": True, "nodePosition": {"x": 9.0, "y": 0.0}}]
+    assert rig.run(1.0, lambda: "which had ended" in rig.troubles().get("agv_foreign", ""))
 
 
 def test_a_position_that_is_no_number_is_refused_by_name():

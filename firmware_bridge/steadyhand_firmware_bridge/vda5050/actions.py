@@ -63,8 +63,8 @@ class InstantActions:
         for kind in kinds:
             self._number += 1
             action_id = f"{self.name}-{self._number}"
-            if len(self._pending) >= MAX_PENDING:
-                self._pending.pop(next(iter(self._pending)))
+            if len(self._pending) >= MAX_PENDING:  # the oldest of its own kind: however many pauses forget no cancelOrder
+                self._pending.pop(next((i for i, p in self._pending.items() if p.kind == kind), next(iter(self._pending))))
                 self._count(Outcome.LOST)
             self._pending[action_id] = Pending(kind, now_s)
             action = {

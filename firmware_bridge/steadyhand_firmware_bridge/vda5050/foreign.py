@@ -40,12 +40,14 @@ class Foreigners:
             if not action["actionId"].startswith(self._prefix):
                 self._note(f"{shown(action['actionType'])} {shown(action['actionId'])} on the topic", now_s)
 
-    def look(self, state: VehicleState, route: Route | None, now_s: float) -> None:
-        """A state of an armed vehicle."""
+    def look(self, state: VehicleState, route: Route | None, ended: bool, now_s: float) -> None:
+        """A state of an armed vehicle. `ended`: the order of `route` was arrived or cancelled before this state."""
         order = state.order_id
         if route is None or order != route.order_id:  # an old one of ours, too, is somebody's doing
             if order not in ("", self._known_order) or state.nodes:
                 self._note(f"order {shown(order)} in its state", now_s)
+        elif ended and state.nodes:  # sent again, or it came after its cancelOrder
+            self._note(f"order {shown(order)} in its state, which had ended", now_s)
         elif state.order_update_id > route.update_id:
             self._note(f"update {state.order_update_id} of our order in its state, which we never sent", now_s)
         strange = [i for i in state.actions if i not in self._known_actions and not i.startswith(self._prefix)]

@@ -129,7 +129,7 @@ class Master:
         for ended in self.actions.heard(state.actions):
             self._action_ended(ended)
         if self._arming.phase is ArmingPhase.READY:  # else nothing was said about who commands: an arming looks
-            self.foreign.look(state, self.task.route, now_s)
+            self.foreign.look(state, self.task.route, self.task.ended, now_s)
         release = not (self._stopping or self.troubles(now_s))  # nothing more while something is wrong
         self._report = report(state, self.task.kind_of)
         self._order(self.task.follow(state, self.actions.under_way("cancelOrder"), release, now_s))
@@ -204,6 +204,8 @@ class Master:
     def initialise_position(self, place: Waypoint, now_s: float) -> str:
         """Tell a standing vehicle where it is. Empty when it was sent."""
         refused = self._link or self.asked.wrong_position(place, self.state)
+        if not refused and self.actions.under_way("initializePosition"):
+            refused = "the vehicle has not answered to another position yet: ask again"
         if not refused:
             parameters = {
                 "x": float(place.x_m), "y": float(place.y_m), "theta": float(place.yaw_rad), "mapId": place.map_id,
@@ -291,6 +293,8 @@ class Master:
             step = f"the vehicle has order {shown(state.order_id)}: cancel it where it came from, or stop first"
         elif not state.idle:
             step = "an action of the vehicle has not ended: wait for it, or end it where it came from"
+        elif self.actions.under_way("initializePosition"):
+            step = "the vehicle has not answered to the position that it was told"
         elif state.paused:
             step = "the vehicle does not leave its pause: release it at the vehicle"
             if not self.actions.under_way("stopPause"):

@@ -36,6 +36,11 @@ class OrderTask:
         """Sent or being driven."""
         return self.state in UNDER_WAY
 
+    @property
+    def ended(self) -> bool:
+        """Arrived, or cancelled: the vehicle has nothing of it to do any more."""
+        return self.state in (TaskState.ARRIVED, TaskState.STOPPED)
+
     def clear(self) -> None:
         """A new arming asks for nothing yet."""
         self.state, self.detail, self.cancelling = TaskState.NONE, "", False
