@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steadyhand.vda5050.strict_json import printable
+
 CONNECTION_BROKEN = {"2.1.0": "CONNECTIONBROKEN", "3.0.0": "CONNECTION_BROKEN"}
 # Error levels with which a vehicle does not go on by itself: 2.1 knows WARNING and FATAL; 3.0 adds URGENT (can go on)
 # and CRITICAL (cannot).
@@ -124,7 +126,9 @@ def read_state(message: Mapping[str, Any], version: str) -> VehicleState:
             if r["requestStatus"] == "REQUESTED"
         ),
         actions={
-            a["actionId"]: ActionState(a["actionStatus"], a.get(result, ""), a.get("actionType", "")) for a in listed
+            a["actionId"]: ActionState(
+                a["actionStatus"], printable(a.get(result, "")), printable(a.get("actionType", ""))
+            ) for a in listed
         },
         errors=tuple(_error(e) for e in message["errors"]),
     )
@@ -153,4 +157,5 @@ def read_velocity(velocity: Mapping[str, Any] | None) -> tuple[float, float, flo
 
 def _error(entry: Mapping[str, Any]) -> VehicleError:
     references = tuple((r["referenceKey"], r["referenceValue"]) for r in entry.get("errorReferences", ()))
-    return VehicleError(entry["errorType"], entry["errorLevel"], entry.get("errorDescription", ""), references)
+    text = printable(entry.get("errorDescription", ""))
+    return VehicleError(printable(entry["errorType"]), entry["errorLevel"], text, references)

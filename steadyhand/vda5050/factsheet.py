@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from steadyhand.vda5050.strict_json import printable
+
 NAMES = {  # shown: (section, name in 2.1, name in 3.0)
     "series": ("typeSpecification", "seriesName", "seriesName"),
     "class": ("typeSpecification", "agvClass", "mobileRobotClass"),
@@ -53,8 +55,8 @@ def read_factsheet(message: Mapping[str, Any], version: str) -> Factsheet:
     for shown, (section, *names) in NAMES.items():
         value = message[section].get(names[0 if two else 1])
         if value is not None:
-            facts[shown] = value[:MAX_TEXT] if isinstance(value, str) else float(value)
+            facts[shown] = printable(value[:MAX_TEXT]) if isinstance(value, str) else float(value)
     listed = message["protocolFeatures"]["agvActions" if two else "mobileRobotActions"]
-    actions = {entry["actionType"][:MAX_TEXT]: tuple(dict.fromkeys(entry["actionScopes"])) for entry in listed}
+    actions = {printable(entry["actionType"][:MAX_TEXT]): tuple(dict.fromkeys(entry["actionScopes"])) for entry in listed}
     zones = message["typeSpecification"].get("supportedZones", ())
     return Factsheet(facts, actions, tuple(str(zone)[:MAX_TEXT] for zone in zones[:MAX_ACTIONS]))

@@ -19,6 +19,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
+def printable(text: str) -> str:
+    """A foreign text for people: a terminal obeys control characters, and a line break forges a line."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
 def loads(payload: bytes, what: str, max_bytes: int) -> dict[str, Any]:
     """The object in a payload. Raises ProtocolError naming what is wrong; never anything else."""
     if len(payload) > max_bytes:

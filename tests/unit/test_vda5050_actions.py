@@ -9,7 +9,11 @@ from steadyhand.agv import AgvKind, DriveTo, Waypoint, check_command
 from steadyhand.agv_action import Action
 from steadyhand.guard_protocol import Drive, Stop
 from steadyhand.vda5050 import codec
+from steadyhand.vda5050.factsheet import read_factsheet
+from steadyhand.vda5050.header import Identity
 from steadyhand_firmware_bridge.guard import agv_task
+from steadyhand_firmware_bridge.vda5050.config import MasterConfig
+from steadyhand_firmware_bridge.vda5050.route import first_route
 from steadyhand_sim.agv import reports
 from tests.support.vda_chain import Chain
 
@@ -86,6 +90,14 @@ def test_the_deviation_of_a_way_point_is_what_the_vehicle_is_told(version):
     first, second, third = (chain.unit.vehicle.book._last.nodes[k].place for k in range(3))
     assert (first.deviation_m, second.deviation_m, third.deviation_m) == (1.0, 0.25, 0.0)
     assert second.deviation_rad == 0.1 and second.theta_rad == 0.0
+
+
+def test_a_deviation_of_nothing_is_said_and_one_that_is_left_out_is_not(version):
+    points = Waypoint("a", 0.0, 0.0), Waypoint("b", 1.0, 0.0, deviation_m=0.0), Waypoint("c", 2.0, 0.0)
+    config = MasterConfig(Identity("steadyhand", "agv", version), node_deviation_m=0.0)
+    body = first_route("o", DriveTo("t", points), config).message()
+    said = [node["nodePosition"].get("allowedDeviationXY") for node in body["nodes"]]
+    assert said[1] == (0.0 if version == "2.1.0" else {"a": 0.0, "b": 0.0, "theta": 0.0}) and said[2] is None
 
 
 BAD_DRIVES = {
@@ -239,3 +251,16 @@ def test_the_report_is_bounded_whatever_the_vehicle_says():
     errors = chain.state.report["errors"]
     assert len(errors) == 9 and errors[-1] == "and 1 more" and max(map(len, errors)) <= 120
     assert math.isfinite(chain.state.battery_percent)
+
+
+def test_no_terminal_obeys_what_a_vehicle_says(version):
+    chain, hostile = Chain(version), "\x1b[2J\nat rest\u202e"
+    body = reports.state(chain.unit.vehicle, version)
+    error = {"errorType": hostile, "errorLevel": "FATAL", "errorDescription": hostile}
+    chain.fleet._send(chain.unit, "state", body | {"errors": [error], "loads": [{"loadId": hostile}]})
+    chain.run(0.04)
+    told = [*chain.state.report["errors"], *chain.state.report["loads"], *chain.agv.troubles(chain.now_s).values()]
+    assert len(told) >= 3 and all("at rest" in text and text.isprintable() for text in told[:3])
+    sheet = reports.factsheet(chain.unit.vehicle, version)
+    sheet["typeSpecification"]["seriesName"] = hostile
+    assert read_factsheet(sheet, version).facts["series"].isprintable()

@@ -90,9 +90,11 @@ class Route:
                 position["allowedDeviationTheta"] = float(point.deviation_rad)
         radius_m = self.config.start_deviation_m if index == 0 else self.config.node_deviation_m
         radius_m = radius_m if point.deviation_m is None else float(point.deviation_m)
-        if radius_m > 0.0 and self.config.identity.version == "2.1.0":
-            position["allowedDeviationXY"] = radius_m
-        elif radius_m > 0.0:  # an ellipse since 3.0
+        if point.deviation_m is None and not radius_m > 0.0:
+            return position  # the vehicle's own
+        if self.config.identity.version == "2.1.0":
+            position["allowedDeviationXY"] = radius_m  # 0: none but the vehicle's normal tolerance
+        else:  # an ellipse since 3.0
             position["allowedDeviationXY"] = {"a": radius_m, "b": radius_m, "theta": 0.0}
         return position
 

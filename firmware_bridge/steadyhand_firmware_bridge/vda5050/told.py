@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from steadyhand.vda5050.dialect import FAILED, FINISHED, VehicleState
+from steadyhand.vda5050.strict_json import printable
 
 MAX_LISTED, MAX_TEXT = 8, 120
 
@@ -40,6 +41,6 @@ def report(state: VehicleState, kind_of: Callable[[str], str]) -> dict[str, Any]
 
 
 def _listed(texts: Any) -> list[str]:
-    listed = [text[:MAX_TEXT] for text in texts]
+    listed = [printable(text[:MAX_TEXT]) for text in texts]
     more = [f"and {len(listed) - MAX_LISTED} more"] if len(listed) > MAX_LISTED else []
     return listed[:MAX_LISTED] + more
