@@ -20,6 +20,7 @@ from steadyhand.agv import TaskState
 from steadyhand.errors import ConfigError, RobotError
 from steadyhand.guard_protocol import AgvState, Reply
 from steadyhand.slot import current_slot
+from steadyhand.vda5050.strict_json import printable
 from steadyhand_cli.drive import parse_pose
 from steadyhand_cli.operate import read_state
 from steadyhand_firmware_bridge import operator
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.pose and args.act != "position":
         raise ConfigError(f"{args.act} takes no pose: {args.pose!r}")
+    if not 0.0 < args.timeout <= 3600.0:
+        raise ConfigError(f"--timeout {args.timeout}: give more than 0, at most 3600")
     folder = current_slot().socket_dir / "agv"
     if args.act == "state":
         state = read_state(folder=folder)
@@ -105,7 +108,7 @@ def describe(state: AgvState) -> str:
     lines += [f"  cause: {cause}" for cause in state.causes]
     if state.interlock:
         lines.append(f"  may not leave: {state.interlock}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _number(value: float, form: str) -> str:
@@ -125,11 +128,16 @@ def _show_factsheet(reply: Reply, as_it_is: bool) -> None:
 
 
 def _at_rest(folder: Path, act: str, timeout_s: float) -> int:
-    """Wait until it stands, and a cancelled task has ended; 1 when it does not in time, or was stopped instead."""
+    """Wait until it stands, and shows the pause, or its cancelled task has ended; 1 when not in time, or stopped instead.
+
+    Rest alone is no pause: a vehicle may stand for an action, and drive on.
+    """
     end_s = time.monotonic() + timeout_s
     while time.monotonic() < end_s:
         state = read_state(folder=folder)
-        ended = act == "pause" or state.task_state not in (TaskState.SENT.value, TaskState.UNDER_WAY.value)
+        ended = state.task_state not in (TaskState.SENT.value, TaskState.UNDER_WAY.value)
+        if act == "pause":
+            ended = state.paused or not state.mode.startswith("ARMED")
         if state.at_rest and ended:
             print(f"at rest; task {state.task_id or '-'}: {state.task_state} {state.task_detail}".rstrip())
             for cause in state.causes:

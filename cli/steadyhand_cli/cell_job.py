@@ -20,7 +20,7 @@ from steadyhand.guard_protocol import AgvState, Verdict
 from steadyhand.slot import current_slot
 from steadyhand_cli import loading
 from steadyhand_cli.cell_monitor import Meeting, VehicleMonitor, Waits, docking_error
-from steadyhand_cli.cell_rig import LOOK_S, CellRig
+from steadyhand_cli.cell_rig import LOOK_S, REFUSED_LIMIT_S, CellRig
 from steadyhand_cli.watcher import GuardWatcher
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.guard.zone import Zone
@@ -28,7 +28,7 @@ from steadyhand_sim import scene
 
 MAX_LOADS = len(loading.PLACES_M)
 AGAIN_S, UNARMED_S = 0.1, 0.5  # after a refusal by the interlock; by a guard that is not armed
-SHUTTLE_LIMIT_S, REST_LIMIT_S = 240.0, 5.0
+SHUTTLE_LIMIT_S, REST_LIMIT_S = REFUSED_LIMIT_S, 5.0
 DOCKED_MM = 20.0  # of `finePositioning`: its own limit is 12 mm by its own estimate
 STOP_ABOVE_RAD_S = 0.3
 DOCKING = [{"at": 1, "kind": "finePositioning", "blocking": "HARD"}]

@@ -30,6 +30,7 @@ from steadyhand_ros.process_supervisor import ProcessSupervisor
 from steadyhand_sim.score_client import ScoreClient
 
 LIMIT_S = 60.0
+REFUSED_LIMIT_S = 240.0  # a move that the other robot is in the way of
 STEP_S, SPEED_RAD_S = 0.1, 0.9
 LOOK_S = 0.05  # from one look at the world's truth to the next
 TRIES = 40
@@ -228,12 +229,12 @@ class CellRig:
         return self.until(lambda: self.verdicts.get(trace), "a verdict")
 
     def reach(self, q_rad: np.ndarray, refused: Callable[[Verdict], bool] = lambda verdict: False) -> None:
-        """Move there. `refused` may say of a refusal that it is tried again later; else it is a RobotError."""
-        tries = 0
+        """Move there. `refused` may say of a refusal that it is tried again later, for `REFUSED_LIMIT_S`; else RobotError."""
+        tries, end_s = 0, time.monotonic() + REFUSED_LIMIT_S
         while tries < TRIES:
             self.armed()
             verdict = self.chunk(q_rad)
-            if not verdict.accepted and refused(verdict):
+            if not verdict.accepted and time.monotonic() < end_s and refused(verdict):
                 continue
             if not verdict.accepted and verdict.reason not in BUSY:
                 raise RobotError(f"the arm's guard refuses: {verdict.reason}: {verdict.detail}")

@@ -67,7 +67,8 @@ def test_actions_and_deviations_are_read_from_words():
 def test_wrong_words_are_refused_before_a_guard_is_asked(folder, capsys):
     for words, says in ((["position"], "give X,Y,HEADING"), (["position", "1,2", "--map", "hall"], "give X,Y,HEADING"),
                         (["position", "1,2,nan", "--map", "hall"], "give X,Y,HEADING"),
-                        (["position", "1,2,0"], "--map"), (["pause", "1,2,0"], "takes no pose")):  # fmt: skip
+                        (["position", "1,2,0"], "--map"), (["pause", "1,2,0"], "takes no pose"),
+                        (["pause", "--timeout", "inf"], "--timeout inf"), (["cancel", "--timeout", "nan"], "nan")):  # fmt: skip
         assert main.main(["agv", *words]) == 2 and says in capsys.readouterr().err
     for words in (["state"], ["pause"], ["position", "1,2,0", "--map", "hall"]):  # nobody guards a vehicle here
         assert main.main(["agv", *words]) == 2 and str(folder) in capsys.readouterr().err
@@ -96,6 +97,9 @@ def test_an_operators_words_reach_a_guard_and_its_refusals_come_back(guard, fold
         code, told = says("pause")
         assert code == 0 and "at rest" in told
         assert says("resume")[0] == 0
+        guard.hold = lambda now_s: ""  # a pause that is lost on its way: it stands, and may drive on
+        code, told = says("pause", "--timeout", "0.5")
+        assert code == 1 and "not seen within 0.5 s" in told
         assert "mode ARMED_AUTO: stop it first" in says("position", "1,2,0", "--map", "hall")[1]
     finally:
         client.close()

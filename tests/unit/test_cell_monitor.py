@@ -145,3 +145,14 @@ def test_the_summary_says_what_is_not_ok(capsys):
         assert part in said
     with pytest.raises(ConfigError, match="loads=4: give 1 to 3"):
         CellJobConfig(loads=4)
+
+
+def test_a_move_that_the_vehicle_is_always_in_the_way_of_ends(monkeypatch):
+    from steadyhand_cli import cell_rig
+
+    rig, times = object.__new__(cell_rig.CellRig), iter(range(10_000))
+    monkeypatch.setattr(cell_rig.time, "monotonic", lambda: float(next(times)))
+    rig.armed = lambda: None
+    rig.chunk = lambda q_rad: SimpleNamespace(accepted=False, reason="workspace", detail="interlock: it is in the way")
+    with pytest.raises(RobotError, match="it is in the way"):
+        rig.reach(np.zeros(6), lambda verdict: True)
