@@ -1,4 +1,6 @@
 """Where arm and vehicle meet (I13): boxes round points of the arm that kinematics gives, and plans that pass them."""
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,13 @@ def test_the_tool_a_joint_and_the_middle_of_a_link_count():
 ])  # fmt: skip
 def test_a_plan_may_leave_the_zone_but_neither_enter_it_nor_stay(start, end, forbidden):
     assert MIDWAY.forbids(sweep(start, end), turned(start)) is forbidden
+
+
+def test_a_plan_that_leaves_the_zone_may_not_come_back_into_it():
+    there_and_back = np.concatenate([sweep(1.0, 0.0).q_rad, sweep(0.0, 2.0).q_rad])  # it begins in it and ends clear of it
+    plan = sweep(1.0, 0.0)
+    assert not MIDWAY.forbids(plan, turned(1.0))
+    assert MIDWAY.forbids(dataclasses.replace(plan, q_rad=there_and_back), turned(1.0))
 
 
 def test_a_plan_that_is_in_it_at_its_last_set_point_only_is_seen():

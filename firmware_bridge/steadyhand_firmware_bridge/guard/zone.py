@@ -49,8 +49,8 @@ class Zone:
         return "the arm is about to reach over the vehicle" if plan is not None and reached < self._plan[1] else ""
 
     def forbids(self, plan: Plan, q_rad: np.ndarray) -> bool:
-        """Whether this plan may not begin while the vehicle moves: it enters the zone, or stays there."""
+        """Whether this plan may not begin while the vehicle moves: it enters the zone, again too, or stays there."""
         if self._box is None:
             return False
-        found = self._of_plan(plan)
-        return bool(found[-1] or found.any() and not self.inside(q_rad[None])[0])
+        found = np.concatenate([self.inside(q_rad[None]), self._of_plan(plan)])
+        return bool(found[-1] or (found[1:] & ~found[:-1]).any())
