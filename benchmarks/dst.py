@@ -36,7 +36,7 @@ def hunt(name: str) -> tuple[float, bool]:
             outcome = episode.run(seed, length_s=HUNT_LENGTH_S, every_s=episode.DENSE_S)
             robot_s += outcome.robot_s
             if not outcome.ok:
-                return robot_s / 3600.0, True
+                return robot_s / 3600.0, defects.found(name, outcome)
     return robot_s / 3600.0, False
 
 

@@ -166,6 +166,31 @@ def test_it_does_not_begin_to_reach_over_a_vehicle_that_claims_or_is_unheard(wir
     assert wire.found == []
 
 
+def test_a_reach_that_leaves_may_not_come_back(wire):
+    wire.agv = replace(wire.agv, zone=MOVES)
+    wire.cycles(5)
+
+    def way(*corners):
+        legs = [a + np.linspace(0, 1, 20)[:, None] * (b - a) for a, b in zip(corners, corners[1:])]
+        chunk = Chunk(1, wire.k, wire.now_s, "c", "planner", list(ur5.JOINT_NAMES), 0.05, np.concatenate(legs).tolist())
+        wire.checker.accepted(wire.now_s, chunk, OVER)
+
+    way(OVER, HOME)
+    assert wire.found == []
+    way(OVER, HOME, OVER, HOME)
+    assert [what for what, _ in wire.found] == ["I13"]
+
+
+def test_a_guard_that_was_started_anew_tells_so(wire):
+    wire.checker.reset()
+    wire.arm = replace(wire.arm, boot=6)
+    wire.cycles(2)
+    assert wire.found == []
+    wire.checker.reset()
+    wire.cycles(2)
+    assert wire.found == [("I13", "started anew, it tells the boot 6 of a guard before it")]
+
+
 def test_its_own_safety_is_told_and_a_guard_that_tells_nothing_is_found(wire):
     wire.safety = 3
     wire.cycles(1)

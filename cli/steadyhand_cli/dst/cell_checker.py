@@ -36,6 +36,7 @@ class CellChecker:
     ):
         self._report, self._must_stop = report, must_stop
         self.period_s, self.partner, self.box_m = period_s, partner, box_m
+        self.boots: set[int] = set()  # of the guards so far
         self.reset()
 
     def reset(self) -> None:
@@ -98,14 +99,16 @@ class CellChecker:
         """A chunk (finite, well shaped) is to be followed; `q_last_rad` is the set-point before it."""
         q = np.asarray(chunk.q_rad, dtype=float)
         due_s = chunk.state_stamp_s + chunk.period_s * np.arange(1, len(q) + 1)
-        certain = (depth_m(q, self.box_m) > CERTAIN_BY_PLAN_M) & (due_s > now_s + HAND_OVER_S)
+        depth, followed = depth_m(q, self.box_m), due_s > now_s + HAND_OVER_S
+        certain = (depth > CERTAIN_BY_PLAN_M) & followed
         self.reach_until_s = float(due_s[certain].max()) if certain.any() else float("-inf")
         claimed = self._claimed(now_s)
         if not claimed or not certain.any():
             return
         outside = q_last_rad is not None and depth_m(q_last_rad[None], self.box_m)[0] < -CERTAIN_M
         ends_slow = len(q) > 1 and np.abs(q[-1] - q[-2]).max() < SLOW_RAD_S * chunk.period_s
-        if outside or certain[-1] and ends_slow:
+        has_left = np.logical_or.accumulate((depth < -CERTAIN_BY_PLAN_M) & followed)
+        if outside or (certain & has_left).any() or certain[-1] and ends_slow:
             self._report("I13", now_s, f"begins to reach over the vehicle although: {claimed}")
 
     def tells(self, now_s: float, beat: Beat) -> None:
@@ -113,6 +116,9 @@ class CellChecker:
         before, self.told, self.untold = self.told, beat, 0
         if before is not None and (beat.boot != before.boot or beat.stops < before.stops):
             self._report("I13", now_s, f"boot {beat.boot}, stops {beat.stops} after {before.boot}, {before.stops}")
+        if before is None and beat.boot in self.boots:
+            self._report("I13", now_s, f"started anew, it tells the boot {beat.boot} of a guard before it")
+        self.boots.add(beat.boot)
         if beat.stops < self.least:
             self._report("I13", now_s, f"a stop that began here is not told: {beat.stops} stops, not {self.least}")
         self.least = 0

@@ -31,6 +31,7 @@ REST_QD_RAD_S, REST_TIME_S, REST_LIMIT_S = 0.01, 0.1, 2.0
 BRAKE_S = 0.6  # longest path-consistent stop (0.5 s) and the cycles round it
 HALT_PACKAGES = 28  # 0.2 s for the program to end on command, and the cycles round it
 MOVING_RAD_S = 1e-3
+RAISED = "the guard raised"  # begins the detail of an exception
 SURELY_MOVING_RAD_S = 0.01  # two looks at a speed may differ by a cycle
 MOTION_WANTED_RAD_S = 0.05  # a chunk whose last way-points are slower than this ends in rest
 ONSET_S, ONSET_RISE_RAD_S, RISE_RAD_S = 0.05, 0.3, 0.05  # see steadyhand_cli.invariants
@@ -115,7 +116,7 @@ class Checker:
 
     def crashed(self, now_s: float, error: BaseException) -> None:
         """An exception left the guard."""
-        self.report("I11", now_s, f"the guard raised {type(error).__name__}: {error}")
+        self.report("I11", now_s, f"{RAISED} {type(error).__name__}: {error}")
 
     def late(self, now_s: float, late_s: float) -> None:
         """The loop was held up for longer than the controller waits: it must not wake up into motion."""
@@ -499,7 +500,7 @@ class Checker:
         Package i has number first_seq + i; the state behind it has the next.
         """
         if not self.armed or self.must_stop or not self.has_commander:
-            self.report("I1", float(times_s[0]), "a block while not armed")
+            self.report("I1", float(times_s[0]), f"set-points go on: {self.must_stop or 'not armed, or no commander'}")
         self.setpoints.add_block(times_s, q_rad, self.mode)
         self.followed.add(first_seq, times_s, q_rad)
         self.speed_sum = self.setpoints.speed_sum_rad_s

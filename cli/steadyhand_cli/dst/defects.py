@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from steadyhand_cli.dst.checker import RAISED
+from steadyhand_cli.dst.episode import Outcome
 from steadyhand_cli.dst.planted import cell, chunks, endings, people, stops, watching
 
 DEFECTS = {**stops.TABLE, **chunks.TABLE, **watching.TABLE, **endings.TABLE, **people.TABLE, **cell.TABLE}
@@ -26,3 +28,10 @@ def planted(name: str) -> Iterator[None]:
     finally:
         for owner, attribute, original in reversed(kept):
             setattr(owner, attribute, original)
+
+
+def found(name: str, outcome: Outcome) -> bool:
+    """Whether an episode with this defect shows it. An exception shows only a defect that raises: any other one raises
+    because the function that it replaces has changed, and is none any more.
+    """
+    return not outcome.ok and outcome.violations[0].detail.startswith(RAISED) is DEFECTS[name].raises

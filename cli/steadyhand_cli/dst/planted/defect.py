@@ -11,21 +11,24 @@ Patches = Callable[[], list[Patch]]
 
 @dataclass(frozen=True)
 class Defect:
-    """`patches` is called when it is planted; `breaks` names the invariant whose requirement it violates."""
+    """`patches` is called when it is planted; `breaks` names the invariant whose requirement it violates; `raises`: by
+    an exception.
+    """
 
     breaks: str
     says: str
     patches: Patches
+    raises: bool = False
 
 
 class Table(dict[str, Defect]):
     """Defects by name."""
 
-    def enter(self, name: str, breaks: str, says: str) -> Callable[[Patches], Patches]:
+    def enter(self, name: str, breaks: str, says: str, raises: bool = False) -> Callable[[Patches], Patches]:
         """Decorator of a defect's patches."""
 
         def enter(patches: Patches) -> Patches:
-            self[name] = Defect(breaks, says, patches)
+            self[name] = Defect(breaks, says, patches, raises)
             return patches
 
         return enter

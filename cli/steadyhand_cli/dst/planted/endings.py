@@ -78,7 +78,7 @@ def _():
     return [(gs, "_on_rest", on_rest)]
 
 
-@defect("crash_on_early_feedback", "I11", "an exception when a measurement is missing")
+@defect("crash_on_early_feedback", "I11", "an exception when a measurement is missing", raises=True)
 def _():
     original = Guard._publishable
 
