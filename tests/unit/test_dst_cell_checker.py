@@ -123,6 +123,8 @@ def test_a_stop_of_the_other_one_or_a_disarming_is_not_told_as_its_own(wire, cau
 
 
 def test_the_other_one_is_no_excuse(wire):
+    wire.agv = replace(wire.agv, stops=1)  # long ago
+    wire.cycles(25)
     wire.checker.disarmed(wire.now_s, ["peer:agv: silent"])
     assert wire.found == [("I9", "the cause of the stop is the other guard, which is heard and well")]
 
@@ -135,6 +137,31 @@ def test_it_may_not_say_that_it_is_clear_when_it_is_not(wire, change):
     change(wire)
     wire.cycles(8)
     assert wire.found and all(what == "I13" and "says that it is clear" in detail for what, detail in wire.found)
+
+
+def test_what_was_to_reach_is_over_with_a_stop(wire):
+    wire.reach()
+    wire.checker.disarmed(wire.now_s, ["disarmed: operator"])
+    wire.cycles(20)
+    assert wire.found == []
+
+
+@pytest.mark.parametrize("later", [Beat("arm", 5, 0), Beat("arm", 6, 1), Beat("arm", 6, 2)])
+def test_one_guard_has_one_boot_and_its_stops_only_go_on(wire, later):
+    wire.checker.tells(wire.now_s, replace(wire.arm, stops=1))
+    assert wire.found == []
+    wire.checker.tells(wire.now_s, later)
+    assert [detail for _, detail in wire.found] == [f"boot {later.boot}, stops {later.stops} after 5, 1"]
+
+
+def test_a_guard_tells_at_least_at_every_second_cycle(wire):
+    measured = Feedback(wire.now_s, 0.0, HOME, np.zeros(6), HOME, np.zeros(6), 7, 1, True, 2, 1, 0, 0, 0.05, 0.05, False)
+    wire.checker.tells(wire.now_s, wire.arm)
+    for _ in range(2):
+        wire.checker.cycle(wire.now_s, True, False, measured, 0.004)
+    assert wire.found == []
+    wire.checker.cycle(wire.now_s, True, False, measured, 0.004)
+    assert wire.found.pop()[1] == "the other guard is told nothing"
 
 
 def test_it_may_say_that_it_is_there_and_then_all_is_well(wire):
@@ -166,19 +193,20 @@ def test_it_does_not_begin_to_reach_over_a_vehicle_that_claims_or_is_unheard(wir
     assert wire.found == []
 
 
-def test_a_reach_that_leaves_may_not_come_back(wire):
+def test_over_a_vehicle_that_claims_it_may_leave_but_not_come_back_nor_stay(wire):
     wire.agv = replace(wire.agv, zone=MOVES)
     wire.cycles(5)
 
-    def way(*corners):
+    def way(*corners, before=OVER):
         legs = [a + np.linspace(0, 1, 20)[:, None] * (b - a) for a, b in zip(corners, corners[1:])]
         chunk = Chunk(1, wire.k, wire.now_s, "c", "planner", list(ur5.JOINT_NAMES), 0.05, np.concatenate(legs).tolist())
-        wire.checker.accepted(wire.now_s, chunk, OVER)
+        wire.checker.accepted(wire.now_s, chunk, before)
+        return [what for what, _ in wire.found]
 
-    way(OVER, HOME)
-    assert wire.found == []
-    way(OVER, HOME, OVER, HOME)
-    assert [what for what, _ in wire.found] == ["I13"]
+    assert way(OVER, HOME) == []
+    assert way(OVER, HOME, OVER, HOME) == ["I13"]
+    assert way(OVER, OVER) == 2 * ["I13"]  # it stays
+    assert way(OVER, HOME, before=HOME) == 3 * ["I13"]  # it comes from outside
 
 
 def test_a_guard_that_was_started_anew_tells_so(wire):
