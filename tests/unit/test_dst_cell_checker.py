@@ -122,6 +122,13 @@ def test_a_stop_of_the_other_one_or_a_disarming_is_not_told_as_its_own(wire, cau
     assert [what for what, _ in wire.found] == ["I13"]
 
 
+def test_a_stop_with_causes_of_both_is_told_by_nobody_or_by_it(wire):
+    for stops in (0, 1):
+        wire.checker.tells(wire.now_s, replace(wire.arm, stops=stops))
+        wire.checker.disarmed(wire.now_s, ["disarmed: operator", "tracking: x"])
+        assert wire.found == []
+
+
 def test_the_other_one_is_no_excuse(wire):
     wire.agv = replace(wire.agv, stops=1)  # long ago
     wire.cycles(25)
@@ -251,5 +258,10 @@ def test_a_block_is_judged_by_where_its_set_points_are(wire):
     times_s = wire.now_s + DT_S * np.arange(1, 65)
     wire.checker.block(times_s, np.tile(HOME, (64, 1)), times_s[-1], 1)
     assert wire.found == []
+    assert wire.checker.causes(times_s[-1], 0.0) == []  # it was heard meanwhile
     wire.checker.block(times_s, np.tile(OVER, (64, 1)), times_s[-1], 1)
     assert len(wire.found) == 1 and wire.found[0][0] == "I13"
+    wire.found.clear()
+    wire.reach()
+    wire.checker.block(times_s, np.tile(HOME, (64, 1)), times_s[-1], 1)
+    assert ["is about to reach" in detail for _, detail in wire.found] == [True]

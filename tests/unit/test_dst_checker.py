@@ -261,3 +261,25 @@ def test_a_new_guard_has_nobody_in_command():
     wire.arm(PERSON)
     wire.checker.guard_started()
     assert wire.checker.operators.commands(SHELL) and not wire.checker.operators.commands(PERSON)
+
+
+def test_a_program_is_started_only_when_somebody_asked_since_the_last_stop():
+    wire = Wire()
+    ask = Arm("auto", "secret", "r")
+    wire.checker.message(wire.now_s, SHELL, ask)
+    wire.checker.program_started(wire.now_s)
+    assert wire.found == []
+    wire.checker.message(wire.now_s, SHELL, Stop("operator"))
+    wire.checker.program_started(wire.now_s)
+    assert any("a program is started, although nobody has asked" in detail for detail in wire.found)
+
+
+def test_a_loop_that_was_held_up_is_silent_from_then_on():
+    wire = Wire()
+    wire.beat()
+    wire.arm()
+    wire.cycle()
+    assert wire.found == []
+    wire.checker.late(wire.now_s, 0.06)
+    wire.cycle()
+    assert any("silence was due (cycle 60 ms late)" in detail for detail in wire.found)

@@ -1,4 +1,6 @@
 """The simulator's vehicle beside the arm keeps the rules of docs/cell.md, and nobody has to stop while it does."""
+from dataclasses import replace
+
 import pytest
 
 from steadyhand_cli.dst.world import World
@@ -80,3 +82,14 @@ def test_a_guard_that_dies_leaves_a_vehicle_that_rolls_on(world):
     assert not world.vehicle.rolling and world.vehicle._x_m != before_m
     world.vehicle.start()
     assert world.vehicle.boot != boot and bool(world.vehicle.beat().zone) == world.vehicle.near  # rest is not measured yet
+
+
+def test_it_looks_again_before_it_begins_and_gives_its_claim_up(world):
+    run(world, 1.0)
+    vehicle = world.vehicle
+    assert vehicle.near and not vehicle.heard.zone
+    vehicle._set_out()
+    assert vehicle.claims and not vehicle.rolling  # it waits for as long as a silence may last
+    vehicle.heard = replace(vehicle.heard, zone="the arm is about to")
+    vehicle._begin()
+    assert not vehicle.rolling and not vehicle.claims
