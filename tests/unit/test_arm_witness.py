@@ -63,3 +63,12 @@ def test_unknown_joints_and_an_arm_out_of_sight_say_nothing(renderer):
     away = START + [2.5, 0, 0, 0, 0, 0]  # turned to the other side
     for q in (None, away, away + 0.1, None, away - 0.1, None):
         assert witness.check(sensor_noise(image, renderer.look, rng), q) == ()
+
+
+def test_a_change_seen_while_the_joints_were_unknown_and_an_arm_that_comes_into_sight_are_no_alarm(renderer):
+    image, moved = drawn(renderer, START), path(19)
+    witness = ArmWitness(CAMERA)
+    assert all(witness.check(*seen) == () for seen in ((image, START), (image // 2, None), (image, moved)))
+    witness, outside = ArmWitness(CAMERA), START + [1.2, 0, 0, 0, 0, 0]
+    assert np.isfinite(CAMERA.project(kinematics.pose_base_link_tool(outside)[:3, 3])).all()
+    assert witness.check(image, outside) == () == witness.check(image, START)

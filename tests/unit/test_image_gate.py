@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steadyhand_perception.camera_check import CameraInfo, camera_info_faults, pose_disagreement
+from steadyhand import kinematics
+from steadyhand_perception.camera_check import CameraInfo, camera_info_faults, distort, pose_disagreement
 from steadyhand_perception.geometry import PinholeCamera
 from steadyhand_perception.image_age import AgeConfig, ImageAge
 from steadyhand_perception.image_checks import KINDS, ImageFault, image_from_compressed
@@ -60,6 +61,22 @@ def test_each_fault_is_named_and_counted(wrong, clock_s, name):
     image, faults = gate.admit(wrong, clock_s)
     assert image is None and name in names(faults)
     assert gate.faults_by_name == {fault.name: 1 for fault in faults}
+
+
+def test_frames_in_turn_and_the_arm_are_judged_too():
+    above = np.diag([1.0, -1.0, -1.0, 1.0])
+    above[:3, 3] = 0.5, -0.1, 1.2
+    gate = ImageGate(dataclasses.replace(CAMERA, pose_base_link_camera=tuple(map(tuple, above))))
+    rng, scene = np.random.default_rng(0), picture(0, 0.0)
+    q_rad = [
+        kinematics.ik_near(kinematics.tool_down(x, -0.1, 0.15, 0.0), np.array([0, -1.6, 1.8, -1.8, -1.57, 0]))
+        for x in (0.5, 0.57)
+    ]
+    images = [(scene + rng.integers(0, 4, SHAPE)).astype(np.uint8) for _ in q_rad]
+    said = [names(gate.admit(frame(image, s), s, q)[1]) for s, image, q in zip((10.0, 10.1), images, q_rad)]
+    assert said == [set(), {"unmoved"}]
+    said = [names(gate.admit(frame(images[1], s), s)[1]) for s in (10.2, 10.3)]
+    assert said == [set(), {"frozen"}]
 
 
 def test_stamps_must_advance_and_a_clock_set_back_costs_one_image():
@@ -131,6 +148,7 @@ def test_camera_info_of_the_models_camera_is_no_fault():
         ({"k": (math.nan,) * 9}, "no camera matrix"),
         ({"k": (380.0, 0, 79.5, 0, 376.0, 79.5, 0, 0, 1)}, r"fx by \+4.0"),
         ({"k": (376.0, 0, 78.5, 0, 376.0, 79.5, 0, 0, 1)}, "cx by -1.0"),
+        ({"k": (376.0, 5.0, 79.5, 0, 376.0, 79.5, 0, 0, 1)}, "up to 1.1 px elsewhere"),
         ({"d": (-0.3, 0.1, 0, 0, 0)}, r"\): d$"),
         ({"d": (math.inf,) * 5}, "finite"),
         ({"d": (0.0,) * 3}, "3 coefficients"),
@@ -143,10 +161,20 @@ def test_camera_info_of_another_camera_is_refused_by_field(changes, said):
     assert re.search(said, fault.detail), fault.detail
 
 
+def test_distortion_is_that_of_opencv():
+    ray = np.array([0.2, 0.1])
+    assert distort(ray, (0, 0, 0.1, 0.2, 0)) == pytest.approx([0.23, 0.115])
+    assert distort(ray, (1.0, 0, 0, 0, 0)) == pytest.approx([0.21, 0.105])
+    assert distort(ray, (1.0, 0, 0, 0, 0, 1.0, 0, 0)) == pytest.approx(ray)
+
+
 @pytest.mark.parametrize("shift_m, turn_rad, off", [(0.003, 0.003, ""), (0.02, 0, "20.0 mm"), (0, 0.1, "100.0 mrad")])
 def test_a_camera_that_stands_elsewhere_is_refused(shift_m, turn_rad, off):
     pose = np.eye(4)
     pose[:2, :2] = [[np.cos(turn_rad), -np.sin(turn_rad)], [np.sin(turn_rad), np.cos(turn_rad)]]
     pose[2, 3] = shift_m
-    said = pose_disagreement(pose, CAMERA)
+    stands = np.diag([1.0, -1.0, -1.0, 1.0])
+    stands[:3, 3] = 1.05, -0.1, 0.85
+    camera = dataclasses.replace(CAMERA, pose_base_link_camera=tuple(map(tuple, stands)))
+    said = pose_disagreement(stands @ pose, camera)
     assert (off in said) if off else said == ""

@@ -38,6 +38,16 @@ def test_spikes_are_found_named_by_channel_and_repaired():
     assert all((v.raw == v.repaired)[~v.spikes].all() for v in found)
 
 
+def test_a_repaired_spike_does_not_bend_the_repair_of_the_next():
+    t, line = np.arange(30) * PERIOD_S, np.arange(30)[:, None] * [0.01, -0.01]
+    dirty = line.copy()
+    dirty[10, 0] += 0.4
+    dirty[12, 0] += 0.2
+    found = judge(t, dirty)
+    assert [v.stamp_s for v in found if v.spikes.any()] == [t[10], t[12]]
+    assert np.array([v.repaired for v in found]) == pytest.approx(line[2:-2], abs=1e-9)
+
+
 def test_fast_motion_is_no_spike_where_a_plain_threshold_misfires():
     t, x = motion()
     assert (np.abs(np.diff(x, axis=0)) > 5 * 0.01).mean() > 0.5

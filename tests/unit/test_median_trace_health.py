@@ -31,6 +31,12 @@ def test_the_delay_of_a_ramp_is_the_published_one():
     assert 9 - found.values[0] == median.delay_samples == 2 and found.delay_s == pytest.approx(0.1)
 
 
+def test_a_window_with_two_middles_is_as_old_as_the_older_one():
+    median = PoseMedian(5)
+    delays = [median.add(0.05 * k, [0.0, 0, 0, 0]).delay_s for k in range(5)]
+    assert delays == pytest.approx([0.0, 0.05, 0.05, 0.1, 0.1])
+
+
 def test_late_repeated_and_not_finite_samples_change_nothing():
     median = PoseMedian(5)
     for k in range(5):
