@@ -414,6 +414,23 @@ def test_a_student_is_drawn_to_the_teacher_s_features(tmp_path):
 
 
 @pytest.mark.train
+def test_a_student_begins_the_same_whatever_ran_before(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("pybullet")
+    from policies.training.perception.train import start
+
+    config = picture_set(tmp_path)
+    config["training"] |= {"teacher": "teacher"}
+    np.save(tmp_path / "teacher_features.npy", np.random.default_rng(0).normal(size=(4, 16)).astype(np.float16))
+    states = []
+    for before in (0, 1):  # the arms that the same command trained first
+        torch.manual_seed(before)
+        states.append(start(config, tmp_path / "student.pt")[0].distillation.state_dict())
+    assert states[0].keys() == {"map.weight", "map.bias"}
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.train
 def test_network_learns_and_is_exported_whole(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("pybullet")

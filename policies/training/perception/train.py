@@ -256,6 +256,7 @@ def start(config: dict, checkpoint: Path) -> tuple[Training, ImageSet]:
     teacher = config["training"].get("teacher")
     distillation = None
     if teacher:
+        torch.manual_seed(config["seed"])  # where the linear map begins
         features = checkpoint.with_name(f"{teacher}_features.npy")
         distillation = Distillation(features, TrayPosesNetwork(**config["network"]).feature_count)
     return Training(config, checkpoint, images, grid, distillation), load_set(config, "validation")
