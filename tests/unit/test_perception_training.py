@@ -210,17 +210,23 @@ def test_matching_counts_misses_false_reports_and_leaves_ignored_ones_out():
     assert summary([result, empty])["miss_rate"] == pytest.approx(3 / 4)
 
 
+def test_what_is_reported_outside_the_tray_is_left_out():
+    nothing = np.zeros((0, 3)), np.zeros(0, int)
+    assert match(peaks_at([0.9, -0.5]), *nothing).false == 0
+    assert match(peaks_at([0.9, -0.5]), *nothing, everywhere=True).false == 1
+
+
 def test_two_detections_of_one_cube_are_one_false_report():
     result = match(peaks_at([0.45, -0.2], [0.46, -0.2]), np.array([[0.45, -0.2, 0.0]]), np.array([PRESENT]))
     assert (result.misses, result.false) == (0, 1)
 
 
 def test_a_missed_item_is_decided_wrongly():
-    cubes = np.array([[0.45, -0.2, 0.0], [0.55, -0.1, 0.0], [0.60, 0.0, 0.0]])
-    result = match(peaks_at([0.45, -0.2], [0.55, -0.1]), cubes, np.full(3, PRESENT), np.array([1, 0, 1]))
+    cubes = np.array([[0.45, -0.2, 0.0], [0.55, -0.1, 0.0], [0.60, 0.0, 0.0], [0.46, 0.0, 0.0]])
+    result = match(peaks_at([0.45, -0.2], [0.55, -0.1]), cubes, np.full(4, PRESENT), np.array([1, 0, 1, 0]))
     found = inspection([result])  # all detections say "scratched"
-    assert (found["items"], found["false_accept"], found["false_reject"], found["not_seen"]) == (3, 1, 1, 1)
-    assert found["wrong_rate"] == pytest.approx(2 / 3, abs=1e-5)
+    assert (found["items"], found["false_accept"], found["false_reject"], found["not_seen"]) == (4, 1, 2, 2)
+    assert found["wrong_rate"] == pytest.approx(3 / 4, abs=1e-5)
 
 
 def test_targets_of_a_batch():
@@ -236,6 +242,8 @@ def test_targets_of_a_batch():
     assert (made.scratch[0][first], made.scratch[0][third]) == (1.0, 0.0)
     assert made.scratch_weight[0][first] > 0.5 and made.scratch_weight[0][third] > 0.5
     assert made.held[0][first] == 1.0 and made.held[0].sum() < 10 and made.held_keep.all()
+    not_asked = TargetMaker(grid).batch(labels | {"grasp": np.array([NOT_ASKED])}, np.array([0]), np.array([False]))
+    assert not not_asked.held_keep.any() and not not_asked.held.any()
     assert not made.maps[1].any() and not made.scratch_weight[1].any() and not made.held[1].any()
 
 
