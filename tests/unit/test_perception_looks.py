@@ -77,6 +77,11 @@ def test_scenes_of_a_set_are_reproducible_and_few_set_ups_repeat():
     assert scene_of("few", few, 6)[1].light != look.light
 
 
+def test_two_sets_of_a_split_share_no_light_set_up():
+    lights = [scene_of(name, {"split": "test"}, 5)[1].light for name in ("test", "inspection", "stability")]
+    assert len(set(lights)) == 3
+
+
 def test_renders_of_a_scene_differ_by_light_and_camera_only():
     settings = {"split": "test", "renders": 3}
     scenes, looks = zip(*(scene_of("still", settings, k) for k in range(3)))
