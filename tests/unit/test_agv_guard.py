@@ -10,7 +10,9 @@ from steadyhand import guard_state as gs
 from steadyhand import kinematics
 from steadyhand.agv import AgvKind
 from steadyhand.errors import ConfigError
-from steadyhand.guard_protocol import Arm, Drive, Gripper, Heartbeat, Link, Pause, Reply, Stop, Twist, Verdict, decode, encode
+from steadyhand.guard_protocol import (
+    Arm, Drive, Gripper, Heartbeat, Link, Pause, Reply, Stop, Twist, VehicleAct, Verdict, decode, encode,
+)  # fmt: skip
 from steadyhand_firmware_bridge.fake_agv import FakeAgv
 from steadyhand_firmware_bridge.guard.agv_config import AgvGuardConfig, load
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
@@ -377,6 +379,22 @@ def test_a_hold_before_the_vehicle_left_keeps_it_where_it_is():
     cell.agv.guard.handle(cell.agv.shell, Pause(cell.agv.state.token, cell.agv.now_s, "g", False), cell.agv.now_s)
     cell.run(1.0)
     assert cell.agv.speed() == 0.0 and cell.agv.guard.agv.feedback().task_id == ""
+
+
+def test_an_operators_resume_and_pause_heed_the_arm_too():
+    cell = Cell(OVER_M).armed()
+    cell.agv.agv.hold(cell.agv.now_s)
+    cell.run(0.1)
+    act = dict(token=cell.agv.state.token, state_stamp_s=cell.agv.state.stamp_s)
+    cell.agv.guard.handle("operator", VehicleAct("resume", CREDENTIAL, "q", **act), cell.agv.now_s)
+    cell.run(0.5)
+    assert "interlock" in cell.agv.last(Reply).message and cell.agv.state.paused
+    clear = Cell(FAR_M).armed()
+    clear.agv.drive()
+    clear.agv.guard.handle("operator", VehicleAct("pause", "", "q"), clear.agv.now_s)
+    assert clear.agv.last(Verdict).detail == "held before it began" and clear.agv.last(Reply).ok
+    clear.run(1.0)
+    assert clear.agv.speed() == 0.0 and clear.agv.guard.agv.feedback().task_id == ""
 
 
 def test_a_command_that_waits_is_refused_by_a_stop_and_begins_in_no_later_arming():

@@ -7,11 +7,12 @@ import pytest
 from steadyhand import agv_action
 from steadyhand.agv import AgvKind, DriveTo, Waypoint, check_command
 from steadyhand.agv_action import Action
-from steadyhand.guard_protocol import Drive, Stop
+from steadyhand.guard_protocol import Drive, Stop, VehicleAct
 from steadyhand.vda5050 import codec
-from steadyhand.vda5050.factsheet import read_factsheet
+from steadyhand.vda5050.factsheet import Factsheet, read_factsheet
 from steadyhand.vda5050.header import Identity
 from steadyhand_firmware_bridge.guard import agv_task
+from steadyhand_firmware_bridge.vda5050.asked import Asked
 from steadyhand_firmware_bridge.vda5050.config import MasterConfig
 from steadyhand_firmware_bridge.vda5050.route import first_route
 from steadyhand_sim.agv import reports
@@ -264,3 +265,33 @@ def test_no_terminal_obeys_what_a_vehicle_says(version):
     sheet = reports.factsheet(chain.unit.vehicle, version)
     sheet["typeSpecification"]["seriesName"] = hostile
     assert read_factsheet(sheet, version).facts["series"].isprintable()
+
+
+def test_a_vehicle_that_is_not_known_to_rest_is_told_no_position():
+    chain = Chain()
+    chain.guard.rest.reset()
+    refused = chain.ask("position", place=[-4.9, 0.0, 0.0], map_id="hall")
+    assert not refused.ok and "not known to rest" in refused.message
+
+
+def test_one_asks_at_a_time_and_who_has_gone_is_not_answered():
+    chain = Chain()
+    chain.unit.link = None  # nothing of it is heard
+    answers = {}
+    chain.guard.answer = lambda client, message: answers.setdefault(client, []).append(message)
+    for client in ("first", "second"):
+        chain.guard.handle(client, VehicleAct("factsheet", "", client), chain.now_s)
+    assert "another factsheet is under way" in answers["second"][0].message
+    chain.guard.forget("first", chain.now_s)
+    chain.guard.handle("second", VehicleAct("factsheet", "", "again"), chain.now_s)
+    chain.run(8.0)
+    assert "first" not in answers and answers["second"][-1].request_id == "again"
+
+
+def test_a_factsheet_is_told_when_it_has_come_not_when_its_request_has_ended():
+    asked = Asked(5.0)
+    asked.begin("factsheet", 1.0)
+    asked.action_ended("factsheetRequest", True, "finished")
+    assert asked.end("factsheet", 2.0) is None and not asked.end("factsheet", 6.1).ok
+    asked.take_factsheet(Factsheet({"series": "x"}), 2.0)
+    assert asked.end("factsheet", 2.0).told["series"] == "x"

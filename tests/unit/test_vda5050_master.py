@@ -569,6 +569,26 @@ def test_an_order_of_ours_that_has_ended_and_is_driven_again_is_a_strangers(rig,
     assert rig.run(1.0, lambda: "which had ended" in rig.troubles().get("agv_foreign", ""))
 
 
+def test_a_vehicle_that_has_somebodys_order_is_told_no_position(rig):
+    node = {"nodeId": "q", "sequenceId": 0, "released": False, "nodePosition": {"x": 0.0, "y": 0.0}}
+    rig.vehicle.order, rig.vehicle.nodes = "theirs", [node]
+    rig.run(0.5)
+    assert "it has order 'theirs'" in rig.master.initialise_position(Waypoint("n9", 3.0, 4.0, 0.0, "hall"), rig.now_s)
+
+
+def test_an_order_that_is_cancelled_before_it_shows_is_not_sent_again_nor_thought_ended():
+    rig = Rig()
+    rig.run(0.5)
+    rig.arm()
+    rig.vehicle.deaf = True  # neither the order nor its cancelOrder arrives, its states go on
+    assert rig.master.go(DriveTo("t1", ROUTE), rig.now_s) == ""
+    rig.run(0.1)
+    assert rig.master.cancel(rig.now_s) == ""
+    assert rig.run(3.0, lambda: rig.master.task.state is not TaskState.SENT)
+    assert rig.master.task.state is TaskState.FAILED and "cancelOrder lost" in rig.troubles()["robot_mode:task"]
+    assert len(rig.orders()) == 1
+
+
 def test_a_position_that_is_no_number_is_refused_by_name():
     rig = Rig()
     rig.run(0.5)
