@@ -108,7 +108,8 @@ def _cell(record: dict | None) -> str:
         return ""
     moved = (record["speed_rad_s"] or 0.0) > MOVING_RAD_S
     decelerates = _ms(record["decelerate_s"]) if moved else "-"
-    if moved and record["accelerating"] and record["disarmed"]:
+    brake_s, decelerate_s = (math.nan if record[k] is None else record[k] for k in ("brake_s", "decelerate_s"))
+    if moved and record["accelerating"] and judged_s(True, brake_s, decelerate_s) == brake_s != decelerate_s:
         decelerates = f"{_ms(record['brake_s'])} > {decelerates}"
     times = [_ms(record["detect_s"]), decelerates]
     times += [_ms(record["rest_s"]), "-" if record["recover_s"] is None else f"{record['recover_s']:.1f}"]
