@@ -52,9 +52,14 @@ class Manager:
         return self.start(*words, log=log), self.runtime / f"slot{self.slot}"
 
     def close(self):
+        for process in self.started:  # asked first: a launcher that is killed leaves its nodes behind
+            process.terminate()
         for process in self.started:
-            process.kill()
-            process.wait(5)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
         self.socket.close()
 
 
@@ -151,6 +156,8 @@ def test_the_graph_may_be_restarted_and_the_guard_goes_on(manager, tmp_path):
         stopped = watch.wait(lambda m: isinstance(m, STATES) and m.mode == "STOPPED", 10.0)
         assert any(cause.startswith("shell_lost") for cause in stopped.causes), stopped.causes
         assert graph.wait(15) == 0 and guard.poll() is None  # the same process, the same socket
+        while manager.socket.recv(1000) != b"STOPPING=1":  # of the graph
+            pass
         watch.close()
 
 

@@ -160,8 +160,10 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
 
     def thread_failed(what):
         nonlocal stopping, failed
-        stopping = failed = True  # first: what follows may fail when the disk behind stderr is full
-        threading.__excepthook__(what)  # the traceback
+        try:
+            threading.__excepthook__(what)  # the traceback, whole: the process ends as soon as `stopping` is seen
+        finally:  # also when the disk behind stderr is full
+            stopping = failed = True
 
     threading.excepthook = thread_failed
     signal.signal(signal.SIGINT, stop)
