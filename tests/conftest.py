@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from steadyhand.errors import DependencyMissing
 from steadyhand.slot import current_slot
 from tests.support.slots import worker_slot
 
@@ -44,6 +45,8 @@ def _imports(path: Path, seen: set[Path]) -> set[str]:
                     spec = importlib.util.find_spec(module)
                 except (ImportError, AttributeError):
                     spec = None
+                except DependencyMissing as error:  # the package above it says so when it is imported
+                    found.add(error.__cause__.name)
             if spec and spec.origin and spec.origin.endswith(".py"):
                 found |= _imports(Path(spec.origin), seen)
     return found
