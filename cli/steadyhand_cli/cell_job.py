@@ -80,7 +80,7 @@ class _Shuttle(threading.Thread):
         end_s = time.monotonic() + SHUTTLE_LIMIT_S
         while time.monotonic() < end_s and not self.ending:
             drive = self._begin()
-            drive.join()
+            drive.join()  # it has a limit of its own (`CellRig.drive`)
             if drive.began_s is not None:
                 self._waits.taken(drive.began_s)
             if isinstance(drive.outcome, AgvState):

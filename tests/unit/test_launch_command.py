@@ -65,7 +65,8 @@ def test_whatever_ends_the_launcher_ends_what_it_launched(tmp_path, monkeypatch,
     asking.start()
     command = [sys.executable, "-c", STAND_IN, str(tmp_path), how]
     assert launch._ros2_launch(command, dict(os.environ)) == 0
-    asking.join()
+    asking.join(30.0)
+    assert not asking.is_alive()
     assert (tmp_path / "asked").exists()
     assert within(10.0, lambda: not alive(int((tmp_path / "up").read_text())))
 
