@@ -11,6 +11,7 @@ from steadyhand.guard_protocol import State
 from steadyhand_firmware_bridge.client import GuardClient
 from tests.support import guard_rig
 from tests.support.emulated_controller import wait_for
+from tests.support.first_line import first_line
 from tests.support.ur_driver_double import Double
 
 pytestmark = [pytest.mark.process, pytest.mark.ros]
@@ -37,7 +38,7 @@ class Rig(guard_rig.Rig):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=guard_rig._die_with_parent,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )  # fmt: skip
-        line = self.guard.stdout.readline()
+        line = first_line(self.guard)
         assert "robot ur_driver" in line, self.guard.stderr.read()
         self.client = GuardClient("commander", commander=True, folder=self.folder)
         self.client.connect()

@@ -11,6 +11,7 @@ import pytest
 
 from steadyhand.slot import current_slot
 from steadyhand_firmware_bridge import operator
+from tests.support.first_line import first_line
 from tests.support.guard_rig import Rig
 
 pytestmark = pytest.mark.process
@@ -39,7 +40,7 @@ def start(rig, *words, stdin=subprocess.DEVNULL):
         [sys.executable, "-m", "steadyhand_cli.main", *words], env=env, stdin=stdin, stdout=subprocess.PIPE, text=True
     )
     rig.started.append(process)
-    process.first = process.stdout.readline()
+    process.first = first_line(process)
     assert process.first, process.wait(5)
     return process
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pybullet")
 from steadyhand.slot import current_slot
 from steadyhand_sim.scene_stream import SceneClient
+from tests.support.first_line import first_line
 
 pytestmark = [pytest.mark.sim, pytest.mark.process]
 
@@ -28,7 +29,7 @@ def _start(tmp_path, *arguments):
 @pytest.fixture
 def sim(tmp_path):
     process, slot = _start(tmp_path, "--seed", "3", "--cubes", "2")
-    yield process, slot, json.loads(process.stdout.readline())
+    yield process, slot, json.loads(first_line(process))
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=5)

@@ -29,6 +29,7 @@ BEGIN_AT = {
 }  # fmt: skip
 
 
+@pytest.mark.timeout(SECONDS + 240.0)
 def test_every_invariant_holds_for_a_while():
     end_s, totals = time.monotonic() + SECONDS, campaign.Totals()
     first = int(os.environ.get("STEADYHAND_DST_SEED", "1"))

@@ -16,6 +16,7 @@ from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 from steadyhand_firmware_bridge.rtde import RtdeClient, RtdeConfig
 from tests.support.emulated_controller import Controller, host
+from tests.support.first_line import first_line
 
 STREAM_S = 0.05
 PATIENT = {"shell_timeout_s": 1.0, "command_timeout_s": 1.0}
@@ -95,7 +96,7 @@ class Rig:
             [*command, "--robot-ip", self.at, "--socket-dir", str(self.folder), "--config", str(self.config), *extra],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=_die_with_parent,
         )
-        line = self.guard.stdout.readline()
+        line = first_line(self.guard)
         assert "ready" in line, self.guard.stderr.read()
         self.client = GuardClient("commander", commander=True, folder=self.folder)
         self.client.connect()

@@ -15,6 +15,7 @@ from steadyhand.guard_protocol import Chunk, Drive, Pause, State, Verdict
 from steadyhand_cli.cell_rig import BUSY, LATE_PLAN
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
+from tests.support.first_line import first_line
 from tests.support.guard_rig import _die_with_parent
 
 LIMIT_S = 30.0
@@ -48,7 +49,7 @@ class OneGuard:
             [sys.executable, "-m", *self.command, "--socket-dir", str(self.folder)], stdout=subprocess.PIPE, text=True,
             env=env, preexec_fn=_die_with_parent,
         )  # fmt: skip
-        assert "ready" in self.process.stdout.readline()
+        assert "ready" in first_line(self.process)
         self.client = GuardClient("commander", commander=True, folder=self.folder)
         self.client.connect(LIMIT_S)
         return self

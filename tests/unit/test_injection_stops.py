@@ -11,6 +11,7 @@ from benchmarks import stop_latency
 from steadyhand import cell
 from steadyhand_cli.injection import children, commander, stops
 from steadyhand_cli.injection.observer import RECORD
+from tests.support.first_line import first_line
 
 DT_S = 0.008
 SENT_S = 10.503
@@ -119,7 +120,7 @@ def test_a_rig_that_is_told_to_end_ends_its_processes():
         [sys.executable, "-c", RIG_THAT_HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=children.environment(),
     ) as process:  # fmt: skip
-        assert process.stdout.readline() == "hangs\n"
+        assert first_line(process) == "hangs\n"
         process.terminate()
         said, error = process.communicate(timeout=20)
     assert said == "its processes are ended\n" and "told to end" in error and process.returncode == 1

@@ -13,6 +13,7 @@ from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 from tests.vehicle.test_sim_agv import Sim
 from tests.support.broker import Broker
+from tests.support.first_line import first_line
 from tests.support.guard_rig import _die_with_parent
 
 pytestmark = [pytest.mark.broker, pytest.mark.process]
@@ -39,7 +40,7 @@ class Rig:
                 [*command, "--socket-dir", str(self.folder)], stdout=subprocess.PIPE, text=True, env=env,
                 preexec_fn=_die_with_parent,
             )  # fmt: skip
-            assert "ready" in self.guard.stdout.readline()
+            assert "ready" in first_line(self.guard)
             self.client = GuardClient("commander", commander=True, folder=self.folder)
             self.client.connect()
             self.verdicts = []

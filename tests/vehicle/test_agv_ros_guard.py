@@ -14,6 +14,7 @@ from steadyhand_firmware_bridge.client import SHELL_HEARTBEAT, GuardClient
 from tests.support import foreign_messages
 from tests.support.agv_base_double import BaseDouble
 from tests.support.emulated_controller import wait_for
+from tests.support.first_line import first_line
 from tests.support.guard_rig import _die_with_parent
 
 pytestmark = [pytest.mark.process, pytest.mark.ros]
@@ -54,7 +55,7 @@ class Rig:
                  str(self.folder)],
                 stdout=subprocess.PIPE, text=True, env=foreign_messages.environment(), preexec_fn=_die_with_parent,
             )  # fmt: skip
-            assert "ready" in self.guard.stdout.readline()
+            assert "ready" in first_line(self.guard)
             self.client = GuardClient("commander", commander=True, folder=self.folder)
             self.client.connect()
             self.verdicts, self.vx, self._sent_s = [], 0.0, 0.0

@@ -17,6 +17,7 @@ from steadyhand.vda5050.dialect import CONNECTION_BROKEN, read_state
 from steadyhand.vda5050.header import Identity
 from tests.support.agv_orders import action, instant, order, with_header
 from tests.support.broker import Broker
+from tests.support.first_line import first_line
 
 pytestmark = [pytest.mark.broker, pytest.mark.process]
 LINE = [(-5, 0), (-3, 0)]
@@ -85,7 +86,7 @@ class Sim:
              f"{broker.host}:{broker.port}", "--no-noise", *arguments],
             stdout=subprocess.PIPE, text=True, env=self.environment, start_new_session=True,
         )  # fmt: skip
-        self.ready = json.loads(self.process.stdout.readline())
+        self.ready = json.loads(first_line(self.process))
 
     def ask(self, **request):
         with socket.socket(socket.AF_UNIX) as client:
