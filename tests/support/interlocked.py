@@ -19,6 +19,7 @@ from tests.support.first_line import first_line
 from tests.support.guard_rig import _die_with_parent
 
 LIMIT_S = 30.0
+PATIENCE_S = 100.0  # of a whole pair, however many tries of its parts would still be left
 PEER_S = 1.0  # silence of a peer: a busy machine may hold a guard up for longer than the 100 ms of the requirement
 TURN_RAD = 0.6  # of the base joint, from home to over the vehicle
 FAR_M = 1000.0
@@ -125,6 +126,7 @@ class Pair:
 
     def __init__(self, folder):
         self.arm = self.agv = None
+        self.end_s = time.monotonic() + PATIENCE_S
         try:
             arm, agv = folder / "arm", folder / "agv"
             peers = {"peer_timeout_s": PEER_S}
@@ -151,7 +153,7 @@ class Pair:
 
     def until(self, wanted, what="", seconds=LIMIT_S):
         """Until `wanted()`; its value."""
-        end_s = time.monotonic() + seconds
+        end_s = min(time.monotonic() + seconds, self.end_s)
         while time.monotonic() < end_s:
             for guard in (self.arm, self.agv):
                 if guard.client.connected:
@@ -159,7 +161,7 @@ class Pair:
             if value := wanted():
                 return value
             time.sleep(0.002)
-        raise AssertionError(f"{what} not within {seconds} s: {self.arm.state} {self.agv.state}")
+        raise AssertionError(f"{what} not in time: {self.arm.state} {self.agv.state} {self.arm.causes | self.agv.causes}")
 
     def verdict(self, guard, trace_id):
         return self.until(lambda: guard.verdicts.get(trace_id), "a verdict", 2 * PEER_S + 4.0)
