@@ -86,7 +86,8 @@ class CellRig:
         self.slot = current_slot()
         given = {
             "triton": "false", "guard_config": str(folder / "arm.yaml"), "agv_config": str(folder / "agv.yaml"),
-            "broker": f"{self.slot.robot_host}:{broker.PORT}", **arguments,
+            "broker": f"{self.slot.robot_host}:{broker.PORT}",
+            "agv_guard_options": "--weaker-limits" if patient else "", **arguments,
         }  # fmt: skip
         environment = child_environment()
         specs = [s for s in read_launch(launch_path("cell"), given) if not s.package]

@@ -397,6 +397,47 @@ def test_an_operators_resume_and_pause_heed_the_arm_too():
     assert clear.agv.speed() == 0.0 and clear.agv.guard.agv.feedback().task_id == ""
 
 
+def test_what_an_operator_paused_only_an_operator_lets_go_on():
+    rig = moving()
+    rig.guard.handle("operator", VehicleAct("pause", "", "p"), rig.now_s)
+    assert rig.last(Reply).ok
+    rig.run(2.0)
+    for drive in (
+        lambda: rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "g", False), rig.now_s),
+        lambda: rig.drive(),
+        lambda: rig.guard.handle(rig.shell, Twist(rig.state.token, rig.state.stamp_s, "t", 0.1, 0.0, 0.0), rig.now_s),
+    ):
+        drive()
+        assert not rig.last(Verdict).accepted and "an operator resumes it" in rig.last(Verdict).detail
+    rig.run(1.0)
+    assert rig.speed() == 0.0 and rig.guard.state.armed
+    act = dict(token=rig.state.token, state_stamp_s=rig.state.stamp_s)
+    rig.guard.handle("operator", VehicleAct("resume", "wrong", "r", **act), rig.now_s)
+    assert not rig.last(Reply).ok
+    rig.agv._paused = False  # let go at the vehicle's own panel: here it stays paused until an operator says so here
+    rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "g", False), rig.now_s)
+    assert not rig.last(Verdict).accepted
+    rig.guard.handle("operator", VehicleAct("resume", CREDENTIAL, "r", **act), rig.now_s)
+    assert rig.last(Reply).ok
+    rig.run(1.0)
+    assert rig.speed() > 0.2
+    rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "h", True), rig.now_s)
+    rig.run(2.0)
+    rig.guard.handle(rig.shell, Pause(rig.state.token, rig.state.stamp_s, "g", False), rig.now_s)
+    assert rig.last(Verdict).accepted  # a commander's own pause is its own
+
+
+def test_a_stop_ends_an_operators_pause_too():
+    rig = moving()
+    rig.guard.handle("operator", VehicleAct("pause", "", "p"), rig.now_s)
+    rig.guard.stop_requests([(Stop("panel"), 1)], rig.now_s)
+    rig.run(3.0)
+    assert rig.arm().ok
+    rig.drive()
+    rig.run(1.0)
+    assert rig.last(Verdict).accepted and rig.speed() > 0.2
+
+
 def test_a_command_that_waits_is_refused_by_a_stop_and_begins_in_no_later_arming():
     cell = Cell(FAR_M).armed()
     cell.agv.drive()

@@ -37,7 +37,7 @@ class Rig:
             env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
             command = [sys.executable, "-m", "steadyhand_firmware_bridge.guard.agv_main", "--config", str(config)]
             self.guard = subprocess.Popen(
-                [*command, "--socket-dir", str(self.folder)], stdout=subprocess.PIPE, text=True, env=env,
+                [*command, "--weaker-limits", "--socket-dir", str(self.folder)], stdout=subprocess.PIPE, text=True, env=env,
                 preexec_fn=_die_with_parent,
             )  # fmt: skip
             assert "ready" in first_line(self.guard)

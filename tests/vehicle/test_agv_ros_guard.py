@@ -51,8 +51,8 @@ class Rig:
             config = folder / "agv_ros.yaml"
             config.write_text(CONFIG.format(drive=drive))
             self.guard = subprocess.Popen(
-                [sys.executable, "-m", GUARD, "--bridge", "ros", "--config", str(config), "--socket-dir",
-                 str(self.folder)],
+                [sys.executable, "-m", GUARD, "--bridge", "ros", "--config", str(config), "--weaker-limits",
+                 "--socket-dir", str(self.folder)],
                 stdout=subprocess.PIPE, text=True, env=foreign_messages.environment(), preexec_fn=_die_with_parent,
             )  # fmt: skip
             assert "ready" in first_line(self.guard)

@@ -31,7 +31,7 @@ class Cell:
     def __init__(self, folder):
         config = folder / "agv_ros.yaml"
         config.write_text(CONFIG)
-        given = {"sim": "false", "agv_bridge": "ros", "agv_config": str(config)}
+        given = {"sim": "false", "agv_bridge": "ros", "agv_config": str(config), "agv_guard_options": "--weaker-limits"}
         specs = [spec for spec in read_launch(launch_path("cell"), given) if spec.name == "agv_guard"]
         environment = child_environment()
         self.folder, self.said = current_slot().socket_dir / "agv", []

@@ -12,7 +12,15 @@ from steadyhand.vda5050.header import Identity
 from steadyhand_firmware_bridge.guard.config import (
     are_coordinates, check_inputs, check_interlock, check_moving_inputs, check_peers, read,
 )
+from steadyhand_firmware_bridge.guard.promises import weaker
 from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
+
+
+# As an arm's: what is above them is not promised any more. A velocity's 0.5 s cannot be given more at all.
+WEAKEST = {
+    "link_timeout_s": 0.500, "peer_timeout_s": 0.100, "shell_timeout_s": 0.500, "command_age_s": 0.500,
+    "inputs": 0.500, "moving_inputs": 0.500,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,10 @@ class AgvGuardConfig:
         if place and not self.interlock:
             raise ConfigError(f"interlock_xy_m={place!r} without interlock: name the peers that must be clear there")
         check_ranges(self)
+
+    def weakened(self) -> list[str]:
+        """Each limit that is weaker than promised, in words; for a busy test machine, where no real vehicle moves."""
+        return weaker(self, WEAKEST)
 
 
 @dataclass(frozen=True)

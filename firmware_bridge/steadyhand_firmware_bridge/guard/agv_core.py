@@ -45,6 +45,7 @@ class AgvGuard(GuardBase):
         self._claimed_s = -math.inf  # the newest command that needed it
         self._waiting: tuple[Any, Drive | Pause | VehicleAct, float] | None = None  # what the claim has to precede
         self._asked = vehicle_acts.VehicleActs(agv)
+        self._operators_hold = False  # paused by an operator's act: no commander lets it go on
         self._velocity_s: float | None = None  # the newest velocity that is not zero
         self._now_s = now_s
 
@@ -135,7 +136,7 @@ class AgvGuard(GuardBase):
             case gs.Stop(reaction, cause):
                 self._note_stop(reaction, cause)
                 self._drop_waiting("stopped")
-                self._manual, self._velocity_s = None, None
+                self._manual, self._velocity_s, self._operators_hold = None, None, False
                 self.rest.reset()
                 self.agv.stop(now_s)
                 self._last_stop.setdefault("braking_s", now_s)
@@ -189,6 +190,9 @@ class AgvGuard(GuardBase):
             if not refused:
                 self._velocity_s = None  # nobody need renew a velocity that is not driven
             return self._answer(client, message, refused)
+        if self._operators_hold and not _stands(message):
+            why = "an operator paused the vehicle: an operator resumes it"
+            return self._refuse(client, message.trace_id, Reason.NOT_ARMED, why)
         if isinstance(message, Twist):
             return self._on_twist(client, message, now_s)
         if isinstance(message, Drive):
@@ -215,7 +219,7 @@ class AgvGuard(GuardBase):
             return Reason.FROM_FUTURE, f"state_stamp_s {message.state_stamp_s}"
         if not age_s <= self.config.command_age_s:
             return Reason.EXPIRED, f"answers a state {age_s * 1e3:.0f} ms old"
-        if isinstance(message, Twist) and not (message.vx_m_s or message.vy_m_s or message.omega_rad_s):
+        if _stands(message):
             return None
         occupied = self.interlock(now_s)
         return (Reason.WORKSPACE, f"interlock: {occupied}") if occupied else None
@@ -235,6 +239,7 @@ class AgvGuard(GuardBase):
         occupied = self.interlock(now_s)
         if isinstance(message, VehicleAct):
             refused = f"interlock: {occupied}" if occupied else self.agv.resume(now_s)
+            self._operators_hold = self._operators_hold and bool(refused)
             self._reply(client, message, refused, "going on")
         elif occupied:
             self._refuse(client, message.trace_id, Reason.WORKSPACE, f"interlock: {occupied}")
@@ -291,7 +296,9 @@ class AgvGuard(GuardBase):
             case "pause":
                 self._drop_waiting("held before it began")
                 self._velocity_s = None
-                return self._reply(client, message, self.agv.hold(now_s), "coming to rest; the task is kept")
+                refused = self.agv.hold(now_s)
+                self._operators_hold = self._operators_hold or not refused
+                return self._reply(client, message, refused, "coming to rest; the task is kept")
             case "cancel":
                 waited = self._waiting is not None
                 self._drop_waiting("cancelled before it began")
@@ -311,7 +318,8 @@ class AgvGuard(GuardBase):
             verified = self._verified(message.credential, now_s)
             refused = TOO_MANY if verified is None else "" if verified else "credential refused"
         at_rest = self.rest.at_rest(now_s)
-        refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), at_rest)
+        held = self._operators_hold
+        refused = refused or vehicle_acts.not_now(message.act, self.state, self.agv.feedback(), at_rest, held)
         if not refused and message.act == "resume":
             late = self._not_now(Pause(message.token, message.state_stamp_s, "", False), now_s)
             refused = late[1] if late is not None else ""
@@ -342,3 +350,8 @@ class AgvGuard(GuardBase):
         """Everything counted, also by the bridge."""
         bridge = getattr(self.agv, "counters", dict)()
         return super().counters() | {f"bridge:{name}": n for name, n in bridge.items()}
+
+
+def _stands(message: Drive | Twist | Pause) -> bool:
+    """Whether this velocity is none."""
+    return isinstance(message, Twist) and not (message.vx_m_s or message.vy_m_s or message.omega_rad_s)

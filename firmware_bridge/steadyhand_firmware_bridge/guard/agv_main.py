@@ -16,7 +16,7 @@ from pathlib import Path
 from steadyhand.agv import Agv
 from steadyhand.errors import SteadyhandError
 from steadyhand.slot import current_slot
-from steadyhand_firmware_bridge.guard import memory
+from steadyhand_firmware_bridge.guard import memory, promises
 from steadyhand_firmware_bridge.guard.agv_config import AgvFile, AgvGuardConfig, load
 from steadyhand_firmware_bridge.guard.agv_core import AgvGuard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
@@ -40,6 +40,8 @@ def main(argv: list[str] | None = None) -> int:
             agv, config = _ros(args.config)
         else:
             agv, config = _fake(), load(args.config).guard if args.config else AgvGuardConfig()
+        harmless = args.bridge == "fake" or args.weaker_limits
+        promises.check("steadyhand-agv-guard", args.config, config.weakened(), harmless)
         folder = Path(args.socket_dir) if args.socket_dir else _own_folder()
     except SteadyhandError as error:
         say(f"steadyhand-agv-guard: {error}", error=True)
@@ -126,6 +128,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--broker", default="", help="HOST[:PORT] of VDA 5050's broker, instead of the configuration's")
     parser.add_argument("--sched", choices=("auto", "fifo", "other"), default="other")
     parser.add_argument("--socket-dir", default="", help="folder of the sockets (default: agv in the slot's)")
+    parser.add_argument("--weaker-limits", action="store_true", help="take limits weaker than promised: no real robot moves")
     args = parser.parse_args(argv)
     if args.bridge != "fake" and not args.config:
         parser.error(f"--bridge {args.bridge} needs --config, such as config/{EXAMPLES[args.bridge]}")

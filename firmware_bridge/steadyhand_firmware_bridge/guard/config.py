@@ -13,6 +13,7 @@ import yaml
 from steadyhand import payload
 from steadyhand.errors import ConfigError
 from steadyhand.limits import UR5_LIMITS, Limits
+from steadyhand_firmware_bridge.guard.promises import weaker
 from steadyhand_firmware_bridge.robotiq import config as robotiq_config
 
 
@@ -91,12 +92,7 @@ class GuardConfig:
 
     def weakened(self) -> list[str]:
         """Each limit that is weaker than the invariants promise, in words; empty when they hold."""
-        values: dict[str, float] = {}
-        for name in WEAKEST:
-            value = getattr(self, name)
-            values |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, Mapping) else {name: value}
-        promised = {name: WEAKEST[name.partition(".")[0]] for name in values}
-        found = [f"{name}={v} (promised: {promised[name]})" for name, v in values.items() if v > promised[name]]
+        found = weaker(self, WEAKEST)
         if unwatched := set(STREAMING) - set(self.streaming_sources):  # their silence would be no stop
             found.append(f"streaming_sources={self.streaming_sources} (promised: {', '.join(sorted(unwatched))} too)")
         return found

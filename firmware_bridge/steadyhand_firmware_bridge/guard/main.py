@@ -25,7 +25,7 @@ from pathlib import Path
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.protocols import Robot
 from steadyhand.slot import current_slot
-from steadyhand_firmware_bridge.guard import memory
+from steadyhand_firmware_bridge.guard import memory, promises
 from steadyhand_firmware_bridge.guard.config import GuardConfig, load
 from steadyhand_firmware_bridge.guard.core import Guard
 from steadyhand_firmware_bridge.guard.loop import Loop, set_scheduler
@@ -92,16 +92,12 @@ def _run(
 
 
 def _check_promises(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> None:
-    """Limits weaker than the invariants promise are said, and refused where something real may move."""
-    weakened = "; ".join(config.weakened())
-    if not weakened:
-        return
-    loopback = args.robot == "ur5" and ipaddress.ip_address(_address(args.robot_ip or slot_host)).is_loopback
-    if not (args.robot == "fake" or loopback or args.weaker_limits):
-        raise ConfigError(
-            f"guard configuration {args.config}: {weakened}: tighten them, or say --weaker-limits if no real robot moves"
-        )
-    say(f"steadyhand-guard: limits weaker than promised: {weakened}", error=True)
+    weakened = config.weakened()
+    loopback = (
+        bool(weakened) and args.robot == "ur5"
+        and ipaddress.ip_address(_address(args.robot_ip or slot_host)).is_loopback
+    )  # fmt: skip
+    promises.check("steadyhand-guard", args.config, weakened, args.robot == "fake" or loopback or args.weaker_limits)
 
 
 def _robot(args: argparse.Namespace, config: GuardConfig, slot_host: str) -> Robot:

@@ -20,8 +20,8 @@ def unknown(message: VehicleAct, vehicle: str) -> str:
     return ""
 
 
-def not_now(act: str, state: GuardState, feedback: AgvFeedback | None, at_rest: bool) -> str:
-    """Why a known act is not for now; empty when it is."""
+def not_now(act: str, state: GuardState, feedback: AgvFeedback | None, at_rest: bool, held: bool) -> str:
+    """Why a known act is not for now; empty when it is. `held`: an operator has paused the vehicle."""
     mode = state.mode.value
     if act == "position":
         if state.armed or state.arming is not None:
@@ -30,7 +30,7 @@ def not_now(act: str, state: GuardState, feedback: AgvFeedback | None, at_rest: 
             return "the vehicle is not known to rest: wait until it stands"
     elif act != "factsheet" and not state.armed:
         return f"mode {mode}: only an armed vehicle has something to {act}"
-    if act == "resume" and (feedback is None or not feedback.paused):
+    if act == "resume" and not held and (feedback is None or not feedback.paused):
         return "the vehicle is not paused"
     return ""
 
