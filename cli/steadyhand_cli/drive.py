@@ -3,7 +3,8 @@
     steadyhand drive shelf=-3,0 table=-1,2 --do shelf:pick:HARD:weight=12.5 --on-way table:signal:NONE --do table:drop
 
 The guard decides: it refuses while the vehicle is not armed, or while the arm is where the vehicle would move. Ending
-this command, by Ctrl+C too, stops a vehicle that has not arrived.
+this command, by Ctrl+C too, stops a vehicle that has not arrived, and its stop domain; one that has is disarmed, which
+stops nobody else.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from steadyhand.agv import TaskState
 from steadyhand.errors import ConfigError, RobotError
 from steadyhand.guard_protocol import AgvState, Drive, Verdict
 from steadyhand.slot import current_slot
+from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
 
 HERE = "here"  # the first place of every task: where the vehicle stands
@@ -101,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     allowed = deviations(args.deviation, names)
     with Driver() as driver:
         state = driver.drive(places, args.timeout, args.speed, _show, actions=actions, deviations=allowed)
+        driver.disarm()
     print(f"arrived at {state.last_waypoint}: {_pose(state)}")
     return 0
 
@@ -114,7 +117,7 @@ def _pose(state: AgvState) -> str:
 
 
 class Driver:
-    """A vehicle's commander, for one task after the other. Context manager: leaving it disarms, and stops what moves."""
+    """A vehicle's commander, for one task after the other. Context manager: leaving it stops what is armed."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._client = GuardClient("drive", commander=True, folder=folder or current_slot().socket_dir / "agv")
@@ -134,6 +137,10 @@ class Driver:
     def connected(self) -> bool:
         """Whether the guard is still there."""
         return self._client.connected
+
+    def disarm(self) -> None:
+        """An orderly end: to leave an armed vehicle would be a lost commander, which stops the whole stop domain."""
+        operator.disarm(folder=self._client.folder)
 
     def state(self, timeout_s: float = 2.0) -> AgvState:
         """The next state; RobotError when there is none in time."""

@@ -105,6 +105,20 @@ def test_an_operators_words_reach_a_guard_and_its_refusals_come_back(guard, fold
         client.close()
 
 
+def test_a_drive_that_has_arrived_ends_in_order(guard, folder, capsys):
+    watcher = GuardClient("watcher", folder=folder)
+    watcher.connect()
+    try:
+        assert watcher.wait(lambda m: isinstance(m, AgvState) and m.at_rest, 10.0)
+        assert operator.rearm("auto", folder=folder).ok
+        assert main.main(["drive", "shelf=0.2,0"]) == 0
+        assert "arrived at shelf" in capsys.readouterr().out
+        state = watcher.wait(lambda m: isinstance(m, AgvState) and m.mode == "STOPPED", 10.0)
+        assert [cause.partition(":")[0] for cause in state.causes] == ["disarmed"], state.causes
+    finally:
+        watcher.close()
+
+
 def test_what_a_person_is_shown():
     chain = Chain("3.0.0").arm()
     assert chain.drive([-3.0, 0.0], [-2.0, 0.0], actions=[{"at": 1, "kind": "pick"}]).accepted
