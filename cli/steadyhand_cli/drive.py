@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     with Driver() as driver:
         state = driver.drive(places, args.timeout, args.speed, _show, actions=actions, deviations=allowed)
         driver.disarm()
-    print(f"arrived at {state.last_waypoint}: {_pose(state)}")
+    print(f"arrived at {state.last_waypoint or names[-1]}: {_pose(state)}")
     return 0
 
 
