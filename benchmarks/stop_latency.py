@@ -34,7 +34,7 @@ TIMES = (
     "sent_to_received_s", "received_to_braking_s", "received_to_setpoint_s", "sent_to_setpoint_s",
     "sent_to_decelerate_s", "received_to_decelerate_s", "received_to_withdrawn_s", "sent_to_rest_s",
 )  # fmt: skip
-STOPS_A_RIG = 150  # then new processes: lengths of a run do not add up in one place
+STOPS_A_RIG = 60  # then new processes; and for a rig that fails the others wait no longer than that
 FAILURES_A_CONDITION = 20
 RIG_LIMIT_S, RIG_END_S = 3600.0, 60.0  # of a rig's share; to end its processes when it takes longer
 
