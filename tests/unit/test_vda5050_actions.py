@@ -7,7 +7,7 @@ import pytest
 from steadyhand import agv_action
 from steadyhand.agv import AgvKind, DriveTo, Waypoint, check_command
 from steadyhand.agv_action import Action
-from steadyhand.guard_protocol import Drive, Stop, VehicleAct
+from steadyhand.guard_protocol import Drive, Pause, Stop, VehicleAct
 from steadyhand.vda5050 import codec
 from steadyhand.vda5050.factsheet import Factsheet, read_factsheet
 from steadyhand.vda5050.header import Identity
@@ -207,16 +207,20 @@ def test_pause_cancel_and_resume(version):
     chain.arrived()
 
 
-def test_a_task_that_is_cancelled_while_paused_leaves_a_vehicle_that_takes_none_until_it_is_resumed():
+@pytest.mark.parametrize(("by", "why"), [("operator", "an operator resumes it"), ("commander", "paused: resume it first")])
+def test_a_task_that_is_cancelled_while_paused_leaves_a_vehicle_that_takes_none_until_it_is_resumed(by, why):
     chain = Chain().arm()
     assert chain.drive([-3.0, 0.0], [-1.0, 0.0]).accepted
     chain.run(5.0, lambda: chain.state.driving)
-    assert chain.ask("pause").ok
+    if by == "operator":
+        assert chain.ask("pause").ok
+    else:
+        chain.guard.handle("commander", Pause(chain.state.token, chain.state.stamp_s, "p", True), chain.now_s)
     chain.run(5.0, lambda: chain.state.at_rest and chain.state.paused)
     assert chain.ask("cancel").ok
     chain.run(5.0, lambda: chain.state.task_state == "stopped")
     refused = chain.drive([-3.0, 0.0])
-    assert not refused.accepted and "paused: resume it first" in refused.detail
+    assert not refused.accepted and why in refused.detail
     assert chain.ask("resume").ok
     chain.run(2.0, lambda: not chain.state.paused)
     assert chain.drive([-3.0, 0.0]).accepted
