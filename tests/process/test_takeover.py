@@ -25,6 +25,7 @@ from tests.support.state_log import DT_S, StateLog, continuous, stretches
 pytestmark = [pytest.mark.ros, pytest.mark.sim, pytest.mark.process]
 Code = ExecuteTask.Result
 CUBES = 2
+OPEN_M = 0.05
 TAKEOVER = "stop_requested: takeover"
 STEP_RAD_S = float(UR5_LIMITS.qdd_max_rad_s2.max()) * DT_S  # what one cycle may change of a speed
 
@@ -38,11 +39,14 @@ def running(tmp_path_factory):
 
 @pytest.fixture
 def graph(running):
-    """A full tray, every process at work, and at the end no broken invariant."""
+    """A full tray, empty fingers, every process at work, and at the end no broken invariant."""
+    operator.disarm()  # whatever a test before left behind
+    running.until(lambda: running.watcher.state.at_rest, 10.0, "rest")
+    if running.watcher.state.gripper_commanded_m < OPEN_M:
+        assert tg.answer(running, "release", "--yes")[0] == 0
     for index, (x, y, _) in enumerate(running.tray):
         running.score.fault("move_cube", index=index, x_m=x, y_m=y)
     running.score.fault("camera_ok")
-    operator.disarm()  # whatever a test before left behind
     running.watcher.monitor.violations.clear()
     running.until(lambda: len(running.supervisor.pids()) == len(running.supervisor.running), 10.0, "every process")
     running.until(running.session.ready.is_set, 30.0, "active nodes")
@@ -248,7 +252,7 @@ def test_after_a_stop_release_and_home_then_the_task_is_done(graph):
     graph.until(lambda: graph.watcher.state.mode == "STOPPED" and graph.watcher.state.at_rest, 5.0, "rest")
     after = graph.watcher.state
     assert np.abs(np.subtract(after.q_commanded_rad, before.q_commanded_rad)).max() < 5e-3  # the arm did not move
-    assert after.gripper_width_m > 0.05
+    assert after.gripper_width_m > OPEN_M
 
     begun_s = after.stamp_s
     with StateLog(graph.slot.socket_dir) as log:
