@@ -35,7 +35,7 @@ TIMES = (
     "sent_to_decelerate_s", "received_to_decelerate_s", "received_to_withdrawn_s", "sent_to_rest_s",
 )  # fmt: skip
 STOPS_A_RIG = 60  # then new processes; and for a rig that fails the others wait no longer than that
-FAILURES_A_CONDITION = 20
+FAILURES_A_CONDITION = 100
 RIG_LIMIT_S, RIG_END_S = 3600.0, 60.0  # of a rig's share; to end its processes when it takes longer
 
 

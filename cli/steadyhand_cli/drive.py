@@ -103,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     allowed = deviations(args.deviation, names)
     with Driver() as driver:
         state = driver.drive(places, args.timeout, args.speed, _show, actions=actions, deviations=allowed)
+        print(f"arrived at {state.last_waypoint or names[-1]}: {_pose(state)}", flush=True)
         driver.disarm()
-    print(f"arrived at {state.last_waypoint or names[-1]}: {_pose(state)}")
     return 0
 
 
@@ -140,7 +140,9 @@ class Driver:
 
     def disarm(self) -> None:
         """An orderly end: to leave an armed vehicle would be a lost commander, which stops the whole stop domain."""
-        operator.disarm(folder=self._client.folder)
+        reply = operator.disarm(folder=self._client.folder)
+        if not reply.ok:
+            raise RobotError(f"not disarmed: {reply.message}")
 
     def state(self, timeout_s: float = 2.0) -> AgvState:
         """The next state; RobotError when there is none in time."""

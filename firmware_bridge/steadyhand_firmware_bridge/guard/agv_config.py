@@ -15,7 +15,6 @@ from steadyhand_firmware_bridge.guard.config import (
 from steadyhand_firmware_bridge.guard.promises import weaker
 from steadyhand_firmware_bridge.vda5050.config import BrokerConfig, MasterConfig
 
-
 # As an arm's: what is above them is not promised any more. A velocity's 0.5 s cannot be given more at all.
 WEAKEST = {
     "link_timeout_s": 0.500, "peer_timeout_s": 0.100, "shell_timeout_s": 0.500, "command_age_s": 0.500,
