@@ -10,7 +10,7 @@ import torch
 from steadyhand import policy_io, ur5
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.local_onnx import open_session
-from policies.training.network import PolicyNetwork
+from policies.training.pick_place.network import PolicyNetwork
 
 OPSET = 17
 CANARY_TOLERANCE = 1e-3  # actions are +-1; CPU and GPU kernels differ by 1e-5

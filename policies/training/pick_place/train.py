@@ -1,6 +1,6 @@
 """Train, export and evaluate the manipulation policy: one command, one YAML file.
 
-    python -m policies.training.train --config policies/training/config.yaml
+    python -m policies.training.pick_place.train --config policies/training/pick_place/config.yaml
 
 Writes `<out>/training/pick_place/` (demonstrations, learning curve, checkpoint, evaluation) and the model repository.
 """
@@ -24,10 +24,11 @@ from steadyhand.errors import ConfigError
 from steadyhand.slot import current_slot
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.repository import DEFAULT_REPOSITORY
-from policies.training import command_space, export, fit
-from policies.training.expert import expert_actions
-from policies.training.network import PolicyNetwork
-from policies.training.rollout import Actor, Episode, run_episodes, summary
+from policies.training import export
+from policies.training.pick_place import command_space, fit
+from policies.training.pick_place.expert import expert_actions
+from policies.training.pick_place.network import PolicyNetwork
+from policies.training.pick_place.rollout import Actor, Episode, run_episodes, summary
 
 LOG = logging.getLogger("train")
 # Each is a whole evaluation of its own; latencies beyond the range that training saw.
@@ -155,7 +156,7 @@ def evaluate(config: dict, model: Path, path: Path) -> dict:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    parser = argparse.ArgumentParser(prog="policies.training.train", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="policies.training.pick_place.train", description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=Path(__file__).with_name("config.yaml"))
     parser.add_argument("--repository", type=Path, default=DEFAULT_REPOSITORY)
     parser.add_argument("--out", type=Path, default=None, help="folder of intermediate results")
