@@ -9,7 +9,8 @@ import torch
 
 from steadyhand import policy_io, ur5
 from steadyhand_policies import contract as contracts
-from steadyhand_policies.local_onnx import open_session
+from steadyhand_policies import runtime_facts
+from steadyhand_policies.engine import open_session
 from policies.training.network import PolicyNetwork
 
 OPSET = 17
@@ -51,12 +52,14 @@ def make_contract(
     answer = open_session(model_path).run(None, {contracts.INPUT_NAME: golden[None]})[0][0]
     actions = len(policy_io.ACTION_NAMES)
     contract = contracts.PolicyContract(
-        format=contracts.FORMAT, model=name, robot="ur5", joint_names=ur5.JOINT_NAMES,
+        format=contracts.FORMAT, model=name, robot="ur5", formulation=contracts.CARTESIAN_DELTA,
+        joint_names=ur5.JOINT_NAMES,
         tool_length_m=ur5.TOOL_LENGTH_M, frame=contracts.FRAME,
         observation=contracts.Signals(policy_io.OBSERVATION_NAMES, units, tuple(-v for v in limits), limits),
         action=contracts.Signals(policy_io.ACTION_NAMES, _ACTION_UNITS, (-1.0,) * actions, (1.0,) * actions),
-        step_m=policy_io.STEP_M, step_yaw_rad=policy_io.STEP_YAW_RAD, period_s=policy_io.PERIOD_S,
-        horizon=policy_io.HORIZON,
+        step_m=policy_io.STEP_M, step_yaw_rad=policy_io.STEP_YAW_RAD, step_rad=0.0, period_s=policy_io.PERIOD_S,
+        horizon=policy_io.HORIZON, sensors=runtime_facts.STATE_SENSORS,
+        calibration=runtime_facts.own_calibration(),
         normalisation=contracts.Normalisation(mean, std, contracts.statistics_hash(mean, std)),
         model_sha256=contracts.file_hash(model_path), training=training, score=score,
         canary=contracts.Canary(
@@ -64,7 +67,9 @@ def make_contract(
             CANARY_TOLERANCE,
         ),
     )
+    contract = contracts.seal(contract)
     contracts.check_runtime(contract)
+    contracts.check_model_file(contract, model_path)
     return contract
 
 
