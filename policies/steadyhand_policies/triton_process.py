@@ -146,6 +146,8 @@ class TritonProcess:
             f"--grpc-address={a.host}", f"--grpc-port={a.grpc_port}",
             f"--metrics-address={a.host}", f"--metrics-port={a.metrics_port}",
             "--allow-gpu-metrics=false", "--disable-auto-complete-config", "--exit-timeout-secs=1",
+            # the supervisor says when a version is loaded, after it has checked it
+            "--model-control-mode=explicit", "--load-model=*",
         ]
 
 
