@@ -21,7 +21,7 @@ BEYOND_COUNT = 2  # parameters of a plant outside
 
 def identified() -> Any:
     """The plant of the motor model that was fitted to recordings of a real UR5."""
-    from steadyhand_sim.envs.plant import PlantParameters
+    from steadyhand_sim.envs.plant_parameters import PlantParameters
 
     return PlantParameters()
 

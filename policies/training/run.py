@@ -29,10 +29,10 @@ from policies.training.export import commit
 from policies.training.network import initial_actor
 from policies.training.ppo.loop import FineTuning
 from policies.training.rollout.actor import Actor
+from policies.training.rollout.fragment import schema
 from policies.training.rollout.hosts import HostSpec
 from policies.training.rollout.pools import Pool, open_pool
 from policies.training.schema import read
-from policies.training.store.demonstrations import DemonstrationStore
 from policies.training.store.samples import SampleStore
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.slot import current_slot
@@ -71,8 +71,7 @@ def cloned_actors(config: RunConfig, pool: Pool, folder: Path, made_by: dict) ->
     counts = sorted({config.demonstrations.episodes, *config.cloning.curve})
     files = {n: folder / f"cloned_{n}.npz" for n in counts}
     if not all(path.exists() for path in files.values()):
-        store = DemonstrationStore(folder / "demonstrations")
-        pairs = gather(config, pool, store, counts[-1])
+        pairs = gather(config, pool, folder / "demonstrations", counts[-1])
         about = pool.describe()
         for n, path in files.items():
             if not path.exists():
@@ -108,9 +107,10 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
     with open_run_pool(config) as pool:
         actors = {"cloned": cloned_actors(config, pool, folder, made_by)}
         if config.ppo is not None:
-            samples = SampleStore(folder / "samples")
-            tuning = FineTuning(config, actors["cloned"].described(**made_by), pool, samples, folder)
-            actors["tuned"] = tuning.run(stop)
+            about = pool.describe()
+            with SampleStore(folder / "samples", schema(about.observation_dim, len(about.low))) as samples:
+                tuning = FineTuning(config, actors["cloned"], pool, samples, folder)
+                actors["tuned"] = tuning.run(stop)
             if not tuning.state.outcome:
                 return None
         result = {"name": config.name, "seed": config.seed, "identity": mark, "commit": commit()}

@@ -58,7 +58,7 @@ class _Expert:
         return np.clip((0.25 * error - 0.9 * velocity) / STEP, -1.0, 1.0).astype(np.float32)
 
 
-def expert(env_id: str, formulation: str | None):
+def expert(env_id: str, formulation: str = ""):
     """A damped spring towards the target."""
     return _Expert()
 

@@ -154,7 +154,7 @@ def test_the_demonstrator_is_disturbed_and_its_wish_recorded():
         noisy = pool.demonstrate("tests.support.reach:expert", list(range(20)), 0.3, 0.8)
     assert [s.seed for s in quiet] == list(range(20)) and sum(s.success for s in quiet) >= 19
     assert not np.array_equal(quiet[0].observation[3], noisy[0].observation[3])
-    act = reach.expert("", None).act
+    act = reach.expert("").act
     for shown in (quiet[0], noisy[0]):
         np.testing.assert_array_equal(shown.action, [act(o, {}) for o in shown.observation])
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from policies.training.store.samples import SampleField, SampleSchema
 from steadyhand.errors import ConfigError
 
 SUCCESS_UNKNOWN = -1
@@ -28,7 +29,7 @@ class Fragment:
     starts: np.ndarray  # (n,) bool: the step is the first of an episode
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool; never both
-    success: np.ndarray  # (n,) int8: 1 or 0 where an episode ended, SUCCESS_UNKNOWN elsewhere
+    success: np.ndarray  # (n,) int32: 1 or 0 where an episode ended, SUCCESS_UNKNOWN elsewhere
 
     def __post_init__(self) -> None:
         where, n = f"fragment {self.iteration} of environment {self.environment}", len(self.observation)
@@ -77,3 +78,14 @@ class Cursor:
 def beginning(environment: int, action_dim: int) -> Cursor:
     """Before the first step."""
     return Cursor(environment, 0, np.zeros((0, action_dim), np.float32))
+
+
+def schema(observation_dim: int, action_dim: int) -> SampleSchema:
+    """How the sample store keeps fragments: one batch each."""
+    wide = {"observation": observation_dim, "next_observation": observation_dim, "action": action_dim}
+    kind = {"environment": "int32", "iteration": "int32", "success": "int32"}
+    kind |= dict.fromkeys(("starts", "terminated", "truncated"), "bool")
+    names = ("environment", "iteration", *_COLUMNS)
+    return SampleSchema(tuple(
+        SampleField(name, kind.get(name, "float32"), (wide[name],) if name in wide else ()) for name in names
+    ))

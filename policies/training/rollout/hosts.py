@@ -6,7 +6,7 @@ update's number. A host keeps nothing that a `Cursor` could not bring back.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from policies.training.plants import draw_plant
 from policies.training.rollout.actor import Actor
 from policies.training.rollout.fragment import SUCCESS_UNKNOWN, Cursor, Fragment
 from policies.training.rollout.tamper import tamper_of
+from policies.training.store.rollouts import rate_of
 from steadyhand.errors import ConfigError, SteadyhandError
 
 
@@ -71,10 +72,11 @@ class Shown:
 
     seed: int
     success: bool
+    failure: str
+    stamp_s: np.ndarray  # (T,) float64, before the action
     observation: np.ndarray  # (T, D) float32
     action: np.ndarray  # (T, A) float32, flat
     reward: np.ndarray  # (T,) float32
-    info: dict = field(repr=False)  # of the last step
 
 
 def make_env(spec: HostSpec):
@@ -84,9 +86,14 @@ def make_env(spec: HostSpec):
     if spec.id.startswith("Steadyhand/"):
         importlib.import_module("steadyhand_sim.envs")
     try:
-        return gymnasium.make(spec.id, disable_env_checker=True, **spec.keywords)
+        env = gymnasium.make(spec.id, disable_env_checker=True, **spec.keywords)
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {spec.id} with {spec.keywords}: {error}") from error
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name), gymnasium.spaces.Box):
+            raise ConfigError(f"environment {spec.id}: its {name} is a {type(getattr(env, name)).__name__}; these "
+                              "networks read and write vectors: give observations: state")
+    return env
 
 
 def training_seed(seed: int, environment: int, episode: int) -> int:
@@ -151,7 +158,7 @@ class _Running:
         d, a = len(actor.mean), len(actor.low)
         observation, after = np.empty((steps, d), np.float32), np.empty((steps, d), np.float32)
         action = np.empty((steps, a), np.float32)
-        reward, success = np.empty(steps, np.float32), np.empty(steps, np.int8)
+        reward, success = np.empty(steps, np.float32), np.empty(steps, np.int32)
         starts, terminated, truncated = (np.empty(steps, bool) for _ in range(3))
         for k in range(steps):
             observation[k], starts[k] = self.observation, self.fresh
@@ -168,7 +175,7 @@ class EnvHost:
     def __init__(self, spec: HostSpec, environments: tuple[int, ...]) -> None:
         self._spec, self._numbers = spec, environments
         self._running: dict[int, _Running] = {}
-        self._judge = None
+        self._judge = self._plant = None
 
     def describe(self) -> Described:
         """What the environment takes and gives."""
@@ -177,8 +184,7 @@ class EnvHost:
         low, high = (np.asarray(b, np.float32).ravel() for b in (space.low, space.high))
         observation_names = tuple(getattr(own, "observation_names", ())) or tuple(f"observation_{i}" for i in range(n))
         action_names = tuple(getattr(own, "action_names", ())) or tuple(f"action_{i}" for i in range(len(low)))
-        rate_hz = float(getattr(own, "rate_hz", 20.0))
-        return Described(n, space.shape, low, high, observation_names, action_names, rate_hz)
+        return Described(n, space.shape, low, high, observation_names, action_names, rate_of(env))
 
     def collect(self, actor: Actor, iteration: int, steps: int, environments: tuple[int, ...]) -> list[Fragment]:
         """A fragment of each environment named that is this host's."""
@@ -199,7 +205,8 @@ class EnvHost:
             make = getattr(importlib.import_module(module), factory)
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(f"demonstrations.expert: {expert!r}: {error}; give module:factory") from error
-        act = make(self._spec.id, self._spec.keywords.get("formulation"))
+        formulation = self._spec.keywords.get("formulation")
+        act = make(self._spec.id, *(() if formulation is None else (formulation,)))
         return [self._show(act, seed, noise, hold) for seed in seeds]
 
     def close(self) -> None:
@@ -217,12 +224,15 @@ class EnvHost:
     def _judging(self):
         if self._judge is None:
             self._judge = make_env(self._spec)
+            self._plant = getattr(self._judge.unwrapped, "plant", None)
         return self._judge
 
     def _try(self, actor: Actor, trial: Trial) -> Outcome:
         env, rng = self._judging(), np.random.default_rng([trial.seed, 13])
         tamper = tamper_of(trial.tamper, actor, trial.seed)
-        observation, info = env.reset(seed=trial.seed, options={} if trial.plant is None else {"plant": trial.plant})
+        # said each time: an environment keeps the plant of the episode before
+        plant = self._plant if trial.plant is None else trial.plant
+        observation, info = env.reset(seed=trial.seed, options={} if plant is None else {"plant": plant})
         over, steps, total = False, 0, 0.0
         while not over:
             seen = tamper(flat(observation))
@@ -234,12 +244,13 @@ class EnvHost:
 
     def _show(self, expert, seed: int, noise: float, hold: float) -> Shown:
         env, rng = self._judging(), np.random.default_rng([seed, 7])
-        observation, info = env.reset(seed=seed)
-        space, over, disturbance = env.action_space, False, 0.0
+        observation, info = env.reset(seed=seed, options={} if self._plant is None else {"plant": self._plant})
+        space, over, disturbance, rate_hz = env.action_space, False, 0.0, rate_of(env)
         if hasattr(expert, "reset"):
             expert.reset()
-        seen, wanted, rewards = [], [], []
+        seen, wanted, rewards, stamps_s = [], [], [], []
         while not over:
+            stamps_s.append(info.get("time_s", len(stamps_s) / rate_hz))
             action = np.asarray(expert.act(observation, info), np.float32).reshape(space.shape)
             seen.append(flat(observation))
             wanted.append(action.ravel())
@@ -250,8 +261,8 @@ class EnvHost:
             observation, reward, terminated, truncated, info = env.step(executed)
             rewards.append(reward)
             over = terminated or truncated
-        return Shown(seed, succeeded(info), np.array(seen, np.float32), np.array(wanted, np.float32),
-                     np.array(rewards, np.float32), dict(info))
+        return Shown(seed, succeeded(info), str(info.get("failure", "")), np.array(stamps_s, np.float64),
+                     np.array(seen, np.float32), np.array(wanted, np.float32), np.array(rewards, np.float32))
 
 
 def flat(observation: np.ndarray) -> np.ndarray:
