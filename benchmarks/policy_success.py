@@ -44,8 +44,8 @@ PLANT_ARMS = {
 TAMPERED = "ppo"
 PAIRS = (("bc50", "ppo"), ("ppo", "ppo_passes4"), ("ppo", "cartesian_ppo"))
 PLANT_SEED = 950_000_000
-# What neither the fit of the motor model nor the training knows; magnitudes as reported for arms of this size
-STRUCTURE = {"backlash_rad": (0.001, 0.004)}
+# What neither the fit of the motor model nor the training knows: play in the gears, a load that makes the joints sag
+STRUCTURE = {"backlash_rad": (0.0005, 0.003), "payload_kg": (0.2, 1.0)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

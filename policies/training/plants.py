@@ -32,7 +32,8 @@ def draw_plant(config: RandomisationConfig, rng: np.random.Generator, nominal: A
     _check(config, nominal)
     if rng.random() < config.nominal_share:
         return nominal
-    return _with(nominal, config, {name: rng.uniform(low, high) for name, (low, high) in _ranges(config)})
+    drawn = {name: rng.uniform(low, high, _count(nominal, name, config)) for name, (low, high) in _ranges(config)}
+    return _with(nominal, config, drawn)
 
 
 def pseudo_real(
@@ -69,24 +70,27 @@ def _pseudo_real(root: int, index: int, config: RandomisationConfig, structure: 
     ranges, drawn = _ranges(config), {}
     beyond = rng.permutation(len(ranges))[:BEYOND_COUNT] if is_outside(index) else ()
     for k, (name, (low, high)) in enumerate(ranges):
-        centre = 1.0 if name in config.factors else 0.0
-        far = _far_ends(low, high, centre)
-        end, half = far[rng.integers(len(far))]
-        drawn[name] = rng.uniform(*sorted((half, end)))
-        if k in beyond:
-            past = rng.uniform(*BEYOND) * (high - low)
-            drawn[name] = end + past if end == high else end - past if end < 0 else max(end - past, 0.2 * end)
+        centre, count = (1.0 if name in config.factors else 0.0), _count(nominal, name, config)
+        drawn[name] = np.array([_far(low, high, centre, k in beyond, rng) for _ in range(count)])
     plant = _with(nominal, config, drawn)
     if is_structured(index):
-        plant = replace(plant, **{name: _set(plant, name, rng.uniform(low, high))
-                                  for name, (low, high) in sorted(structure.items())})
+        extra = {name: _shaped(nominal, name, np.array([rng.uniform(low, high)]))
+                 for name, (low, high) in sorted(structure.items())}
+        plant = replace(plant, **extra)
     return plant
 
 
-def _far_ends(low: float, high: float, centre: float) -> list[tuple[float, float]]:
-    """(end, half-way to it from the centre) of each end of a range that leads away from the identified plant."""
+def _far(low: float, high: float, centre: float, beyond: bool, rng: np.random.Generator) -> float:
+    """A value in the outer half of the range, as seen from the identified plant's, or past the range's end."""
     ends = [e for e in (low, high) if abs(e - centre) > 1e-9] or [high]
-    return [(e, (e + min(max(centre, low), high)) / 2) for e in ends]
+    end = ends[rng.integers(len(ends))]
+    half = (end + min(max(centre, low), high)) / 2
+    value, past = rng.uniform(*sorted((half, end))), rng.uniform(*BEYOND) * (high - low)
+    if not beyond:
+        return value
+    if end == high:
+        return end + past
+    return end - past if end < 0 else max(end - past, 0.2 * end)
 
 
 def _ranges(config: RandomisationConfig) -> list[tuple[str, tuple[float, float]]]:
@@ -100,18 +104,23 @@ def _check(config: RandomisationConfig, nominal: Any) -> None:
             raise ConfigError(f"randomisation: a plant has no {name!r}; it has {', '.join(known)}")
 
 
-def _with(nominal: Any, config: RandomisationConfig, drawn: dict[str, float]) -> Any:
+def _count(nominal: Any, name: str, config: RandomisationConfig) -> int:
+    """Numbers to draw: a factor is one for all joints, a value of its own for each."""
+    old = getattr(nominal, name)
+    return len(old) if isinstance(old, tuple) and name in config.ranges else 1
+
+
+def _with(nominal: Any, config: RandomisationConfig, drawn: dict[str, np.ndarray]) -> Any:
     changes = {}
-    for name, value in drawn.items():
-        if name in config.factors:
-            old = getattr(nominal, name)
-            changes[name] = tuple(value * x for x in old) if isinstance(old, tuple) else value * old
-        else:
-            changes[name] = _set(nominal, name, value)
+    for name, values in drawn.items():
+        old = np.atleast_1d(getattr(nominal, name))
+        changes[name] = _shaped(nominal, name, values * old if name in config.factors else values)
     return replace(nominal, **changes)
 
 
-def _set(plant: Any, name: str, value: float) -> Any:
-    """A value in the shape that the plant has it: one number, or the same for each joint."""
+def _shaped(plant: Any, name: str, values: np.ndarray) -> Any:
+    """Values in the shape that the plant has: one number, or one for each joint."""
     old = getattr(plant, name)
-    return (value,) * len(old) if isinstance(old, tuple) else value
+    if not isinstance(old, tuple):
+        return float(values[0])
+    return tuple(float(v) for v in np.broadcast_to(values, len(old)))

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 from policies.training import evaluate
+from policies.training.actor_contract import export_actor
 from policies.training.bc import Pairs, clone
 from policies.training.config import RunConfig, identity, shrunk
 from policies.training.curves import Curve, plot
@@ -30,12 +31,14 @@ from policies.training.network import initial_actor
 from policies.training.ppo.loop import FineTuning
 from policies.training.rollout.actor import Actor
 from policies.training.rollout.fragment import schema
-from policies.training.rollout.hosts import HostSpec
+from policies.training.rollout.hosts import Described, HostSpec
 from policies.training.rollout.pools import Pool, open_pool
 from policies.training.schema import read
+from policies.training.store.files import write_whole
 from policies.training.store.samples import SampleStore
 from steadyhand.errors import ConfigError, SteadyhandError
 from steadyhand.slot import current_slot
+from steadyhand_policies import contract as contracts
 
 LOG = logging.getLogger("run")
 KEPT = Path(__file__).with_name("checkpoints")
@@ -101,7 +104,7 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
     marker, mark = folder / "identity", identity(config)
     if marker.exists() and marker.read_text() != mark:
         raise ConfigError(f"{folder}: holds a run of another configuration; give another --out, or remove it")
-    marker.write_text(mark)
+    write_whole(marker, [mark.encode()])
     made_by = {"run": config.name, "seed": config.seed, "commit": commit(), "config_sha256": mark,
                "environment": config.environment.id, **config.environment.keywords()}
     with open_run_pool(config) as pool:
@@ -121,8 +124,25 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
         for name, actor in actors.items():
             result[name] = evaluate.held_out(actor, config.evaluation, pool, name)
             LOG.info("%s on held-out scenes: %s", name, result[name]["deterministic"])
-        (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+        if config.environment.formulation is not None:
+            export(actor, pool.describe(), config, result, folder / "model")
+        write_whole(folder / "result.json", [json.dumps(result, indent=1).encode() + b"\n"])
     return result
+
+
+def export(actor: Actor, about: Described, config: RunConfig, result: dict, folder: Path) -> None:
+    """The last actor as a policy that is served, with the contract of its formulation and its score."""
+    kind = "tuned" if config.ppo else "cloned"
+    score, samples = result[kind]["deterministic"], 0
+    if config.ppo:
+        samples = result["ppo"]["best_update"] * config.ppo.environments * config.ppo.fragment_steps
+    export_actor(
+        actor, about, config.environment.formulation,
+        contracts.Training(result["commit"], config.seed, result["identity"], config.demonstrations.episodes, samples),
+        contracts.Score(f"{config.environment.id}, held-out scenes", score["n"], score["successes"], score["low"],
+                        score["high"]),
+        folder, config.name,
+    )
 
 
 def keep(folder: Path, config: RunConfig) -> Path:

@@ -16,7 +16,7 @@ class Plant:
     dead_time_s: tuple[float, ...] = (0.009, 0.006)
     gain: float = 1.0
     friction: tuple[float, ...] = (0.1, 0.2)
-    bias_rad: float = 0.0
+    bias_rad: tuple[float, ...] = (0.0, 0.0)
     backlash_rad: tuple[float, ...] = (0.0, 0.0)
 
 
@@ -29,7 +29,7 @@ HASH = "0123456789abcdef" * 4
 def shares(plant: Plant) -> dict[str, float]:
     """The factor (or value) of each varied parameter."""
     return {"dead_time_s": plant.dead_time_s[0] / 0.009, "gain": plant.gain, "friction": plant.friction[0] / 0.1,
-            "bias_rad": plant.bias_rad}
+            "bias_rad": plant.bias_rad[0]}
 
 
 def outside(plant: Plant) -> list[str]:
@@ -44,7 +44,8 @@ def test_randomised_plants_fill_the_range_and_stay_in_it():
     gains = np.array([p.gain for p in drawn if p != Plant()])
     assert gains.min() < 0.63 and gains.max() > 1.07
     assert 20 < sum(p == Plant() for p in drawn) < 90  # the identified one, now and then
-    assert all(p.dead_time_s[1] / p.dead_time_s[0] == pytest.approx(6 / 9) for p in drawn)
+    assert all(p.dead_time_s[1] / p.dead_time_s[0] == pytest.approx(6 / 9) for p in drawn)  # one factor for all joints
+    assert any(p.bias_rad[0] * p.bias_rad[1] < 0 for p in drawn)  # a value of its own for each
 
 
 def test_a_plant_follows_from_its_generator():
@@ -92,3 +93,22 @@ def test_structure_that_training_varies_is_none():
 
 def test_described_is_for_the_record():
     assert plants.described(replace(Plant(), gain=0.7))["gain"] == 0.7
+
+
+def test_the_committed_randomisation_is_of_the_environments_plant():
+    pytest.importorskip("gymnasium")
+    pytest.importorskip("pybullet")
+    from pathlib import Path
+
+    import policies.training
+    from benchmarks.policy_success import STRUCTURE as REAL_STRUCTURE
+    from policies.training.config import RunConfig
+    from policies.training.schema import read
+
+    path = Path(policies.training.__file__).parent / "configs" / "grasp_joint_random.yaml"
+    config = read(RunConfig, path).randomisation
+    identified, rng = plants.identified(), np.random.default_rng(0)
+    drawn = [plants.draw_plant(config, rng) for _ in range(100)]
+    assert identified in drawn and len(set(drawn)) > 50
+    tested = plants.pseudo_real(HASH, 100, config, REAL_STRUCTURE)  # none leaves what the plant itself accepts
+    assert not set(tested) & set(drawn)

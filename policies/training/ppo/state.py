@@ -1,13 +1,14 @@
 """What a run that was killed goes on from: written whole after every update, read back as it was."""
 from __future__ import annotations
 
-import os
+import io
 import pickle
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
 
+from policies.training.store.files import write_whole
 from steadyhand.errors import ConfigError
 
 
@@ -30,17 +31,9 @@ class State:
     def save(self, path: Path) -> None:
         """Durable when it returns."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        with part.open("wb") as file:
-            torch.save(asdict(self), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        content = io.BytesIO()
+        torch.save(asdict(self), content)
+        write_whole(path, [content.getvalue()])
 
     @staticmethod
     def load(path: Path, run: str) -> State:

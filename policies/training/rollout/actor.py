@@ -5,14 +5,15 @@ The same arrays drive exploration, validation, evaluation and export, so a commi
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from policies.training.store.files import write_whole
 from steadyhand.errors import ConfigError
 
 
@@ -89,12 +90,9 @@ class Actor:
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        with part.open("wb") as file:
-            np.savez(file, about=np.array(json.dumps(self.about, sort_keys=True)), **self.arrays())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        content = io.BytesIO()
+        np.savez(content, about=np.array(json.dumps(self.about, sort_keys=True)), **self.arrays())
+        write_whole(path, [content.getvalue()])
 
     @staticmethod
     def load(path: Path) -> Actor:
