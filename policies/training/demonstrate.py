@@ -20,7 +20,7 @@ TRIES_PER_EPISODE = 3  # a demonstrator that fails two times of three demonstrat
 
 
 def gather(config: RunConfig, pool: Pool, folder: Path, wanted: int) -> Pairs:
-    """The first `wanted` successful episodes from the run's first demonstration seed on; the store stays in `folder`."""
+    """The first `wanted` successful episodes from the run's first demonstration seed on (`folder`: of the store)."""
     d, about = config.demonstrations, pool.describe()
     with DemonstrationStore(folder) as store:
         shown = {e.seed: e for e in store.episodes()}
