@@ -105,6 +105,8 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
     if marker.exists() and marker.read_text() != mark:
         raise ConfigError(f"{folder}: holds a run of another configuration; give another --out, or remove it")
     write_whole(marker, [mark.encode()])
+    if (folder / "result.json").exists():
+        return json.loads((folder / "result.json").read_text())
     made_by = {"run": config.name, "seed": config.seed, "commit": commit(), "config_sha256": mark,
                "environment": config.environment.id, **config.environment.keywords()}
     with open_run_pool(config) as pool:

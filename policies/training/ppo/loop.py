@@ -73,6 +73,8 @@ class FineTuning:
         if path.exists():
             self.state = State.load(path, self.state.run)
             self.learner.load(self.state.learner)
+        if self.state.outcome:
+            return
         done = self.state.updates
         self.curve.resume(lambda row: int(row["update"]) < done)
         last: dict[int, Fragment] = {}
