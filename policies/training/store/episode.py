@@ -111,15 +111,17 @@ def check_grid(stamp_s: np.ndarray, rate_hz: float) -> None:
 
 
 def check_joint_order(names_field: str, names: tuple[str, ...], joint_names: tuple[str, ...]) -> None:
-    """Raise BadEpisode when elements named after joints (`q_shoulder_pan_joint`) are not in the robot's order."""
+    """Raise BadEpisode when elements named after joints (`q_shoulder_pan`, `wrist_1_joint`) are not in the robot's order."""
+    stems = [joint.removesuffix("_joint") for joint in joint_names]
     groups: dict[str, list[str]] = {}
     for name in names:
-        for joint in joint_names:
-            if joint in name:
-                groups.setdefault(name.replace(joint, "*"), []).append(joint)
+        for stem in stems:
+            if stem in name:
+                groups.setdefault(name.replace(stem, "*"), []).append(stem)
     for pattern, found in groups.items():
-        if found != [j for j in joint_names if j in found]:
-            raise BadEpisode(names_field, f"{pattern} comes in the order {', '.join(found)}, not in joint_names'")
+        wanted = [stem for stem in stems if stem in found]
+        if found != wanted:
+            raise BadEpisode(names_field, f"{pattern} in the order {', '.join(found)}; {', '.join(wanted)} is wanted")
 
 
 def _check_words(episode: Episode) -> None:
