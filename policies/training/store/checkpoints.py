@@ -5,9 +5,9 @@
     ...                                             # rebuild the rollout from resumption.samples, then go on collecting
     checkpoints.save(step, store.samples, {"policy": ..., "optimiser": ..., "random": ...}, {"config": ...})
 
-A checkpoint is one file that appears whole or not at all. It holds named parts (bytes; what is in them is the trainer's)
-with their SHA-256, and the number of samples that it has learned from. The order of a training step keeps the two
-together: samples are acknowledged first, learned from second, the checkpoint is written third; so a checkpoint never
+A checkpoint is one file that appears whole or not at all. It holds named parts (bytes; what is in them is up to the
+trainer) with their SHA-256, and the number of samples that it has learned from. The order of a training step keeps the
+two together: samples are acknowledged first, learned from second, the checkpoint is written third: so it never
 refers to samples that are not there, and samples that no checkpoint covers are read back and learned from again.
 """
 from __future__ import annotations
@@ -120,5 +120,5 @@ def resume(store: SampleStore, checkpoints: Checkpoints) -> Resumption:
     checkpoint, passed_over = checkpoints.newest()
     first = checkpoint.samples if checkpoint is not None else 0
     if first > store.samples:
-        raise BadStore(f"checkpoint of step {checkpoint.step} has learned from {first} samples, {store.samples} are there")
+        raise BadStore(f"checkpoint of step {checkpoint.step} has learned from {first} samples, of {store.samples}")
     return Resumption(checkpoint, store.since(first), passed_over)

@@ -111,7 +111,7 @@ def check_grid(stamp_s: np.ndarray, rate_hz: float) -> None:
 
 
 def check_joint_order(names_field: str, names: tuple[str, ...], joint_names: tuple[str, ...]) -> None:
-    """Raise BadEpisode when elements named after joints (`q_shoulder_pan`, `wrist_1_joint`) are not in the robot's order."""
+    """Raise BadEpisode when elements named after joints (`q_shoulder_pan`, `elbow_joint`) are in another order."""
     stems = [joint.removesuffix("_joint") for joint in joint_names]
     groups: dict[str, list[str]] = {}
     for name in names:

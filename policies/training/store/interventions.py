@@ -1,10 +1,11 @@
 """Episodes from what people did with the arm: `out/interventions/*.jsonl` (docs/operating.md).
 
-A recording is cut into skills by what the fingers did: a pick ends when a grasp is verified and lifted, a place when the
-fingers have let go and the tool has retreated (`steadyhand.skills`, the runtime's own rule). The target of a skill is
-known afterwards: the object that the fingers closed on, or the place where they opened (hindsight, Andrychowicz et al.
-2017). A stretch without such an event teaches nothing and is refused, as is one with a missing step, a tilted tool or a
-motion faster than the policy can ask for: each with its reason. Standing still before the first motion is left out.
+A recording is cut into skills by what the fingers did: a pick ends when a grasp is verified and lifted, a place when
+the fingers have let go and the tool has retreated (`steadyhand.skills`, the runtime's own rule). The target of a skill
+is known afterwards: the object that the fingers closed on, or the place where they opened (hindsight, Andrychowicz et
+al. 2017). A stretch without such an event teaches nothing and is refused, as is one with a missing step, a tilted tool
+or a motion faster than the policy can ask for: each with its reason. Standing still before the first motion is left
+out.
 
 A takeover by keyboard is recorded twice (`token`): the recording that has the objects is taken.
 """
@@ -46,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rows [start, stop) of one skill. `event` is the row at which the fingers closed or opened, None if they did not."""
+    """Rows [start, stop) of one skill. `event`: the row at which the fingers closed or opened, None if they did not."""
 
     skill: Skill
     start: int
@@ -174,7 +175,8 @@ def _target(steps: Sequence[Mapping], rows: ArmRows, stretch: Stretch) -> Target
     if stretch.skill is Skill.PICK:
         for record in reversed(steps[stretch.start : stretch.event + 1]):
             try:
-                seen = [(np.array(o["position_m"], dtype=float), float(o["yaw_rad"])) for o in record.get("objects", ())]
+                objects = record.get("objects", ())
+                seen = [(np.array(o["position_m"], dtype=float), float(o["yaw_rad"])) for o in objects]
                 near = [(math.dist(p[:2], place_m[:2]), p, yaw_rad) for p, yaw_rad in seen if p.shape == (3,)]
             except (KeyError, TypeError, ValueError) as error:
                 raise BadRecording(f"objects: {error}") from error

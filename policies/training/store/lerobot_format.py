@@ -1,9 +1,9 @@
-"""LeRobot's public data set format, versions 2.1 and 3.0: names of files and columns, features, arrow tables, statistics.
+"""LeRobot's public data set format, versions 2.1 and 3.0: file names, columns, features, arrow tables, statistics.
 
 Facts from LeRobot's documentation and source, 2026. An episode's numbers are columns of a parquet table: one file per
 episode (2.1) or many episodes a file, one row group each (3.0); pictures lie in the table as PNG, so nothing is lost.
-`meta/info.json` describes the columns. `timestamp` is by their convention the frame's place on the grid; the stamps that
-were recorded are a column of their own (`stamp_s`). What the format has no place for - seed, source, joint names - and
+`meta/info.json` describes the columns. `timestamp` is by their convention the frame's place on the grid; the stamps as
+recorded are a column of their own (`stamp_s`). What the format has no place for - seed, source, joint names - and
 the identity of each episode are in `meta/steadyhand.json`, which other readers ignore.
 """
 from __future__ import annotations
@@ -101,7 +101,8 @@ def tasks_table(tasks: list[str]):
     text = {"pandas_type": "unicode", "numpy_type": "object", "metadata": None}
     whole = {"pandas_type": "int64", "numpy_type": "int64", "metadata": None}
     pandas = {
-        "index_columns": ["task"], "pandas_version": "2.0.0", "creator": {"library": "pyarrow", "version": pa.__version__},
+        "index_columns": ["task"], "pandas_version": "2.0.0",
+        "creator": {"library": "pyarrow", "version": pa.__version__},
         "column_indexes": [{"name": None, "field_name": None, **text, "metadata": {"encoding": "UTF-8"}}],
         "columns": [
             {"name": "task_index", "field_name": "task_index", **whole}, {"name": "task", "field_name": "task", **text},

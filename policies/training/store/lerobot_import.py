@@ -4,9 +4,9 @@
     for episode in load(folder, about=About(...)): ...    # foreign: what the format has no place for
     add(folder, store)                                    # all of it into a store, or nothing
 
-Nothing is repaired: a missing frame, a stretch at another rate, NaN, a column of another width, joints in another order,
-statistics of other data, a changed value in a set of ours - each ends the import. Videos are not decoded; leave a column
-out by naming it in `skip`.
+Nothing is repaired: a missing frame, a stretch at another rate, NaN, a column of another width, joints in another
+order, statistics of other data, a changed value in a set of ours: each ends the import. Videos are not decoded; leave a
+column out by naming it in `skip`.
 """
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _columns(layout: Layout, skip: tuple[str, ...]) -> dict[str, dict]:
             continue
         dtype, shape, names = (feature.get(k) for k in ("dtype", "shape", "names"))
         if dtype == "video":
-            raise BadDataset(f"{fmt.INFO}: {name} is a video, which is not decoded; leave it out (skip) or export images")
+            raise BadDataset(f"{fmt.INFO}: {name} is a video, which is not decoded: leave it out (skip)")
         dims = 3 if name.startswith(fmt.IMAGES) else 1
         if not isinstance(shape, list) or len(shape) != dims or not all(isinstance(n, int) and n > 0 for n in shape):
             raise BadDataset(f"{fmt.INFO}: {name}: shape = {shape!r}, {dims} whole numbers are wanted")
@@ -142,8 +142,6 @@ def _values(table, name: str, feature: Mapping, where: str) -> np.ndarray:
     if name not in table.column_names:
         raise BadDataset(f"{where}: column {name} is missing")
     column = table.column(name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # of no chunk at all
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if column.null_count:
         raise BadDataset(f"{where}: {name}: {column.null_count} values are missing")
     if feature["dtype"] == "image":
@@ -197,7 +195,8 @@ def _check_frames(
         wrong = np.flatnonzero(values[name] != expected)
         if len(wrong):
             k = wrong[0]
-            raise BadDataset(f"{where}: {name}: {values[name][k]} in row {k}, {expected[k]} is wanted: frames are missing")
+            found = f"{values[name][k]} in row {k}, {expected[k]} is wanted"
+            raise BadDataset(f"{where}: {name}: {found}: frames are missing")
     try:
         check_grid(values["timestamp"].astype(np.float64), fps)
     except BadEpisode as error:
@@ -206,7 +205,7 @@ def _check_frames(
     if len(task) != 1 or int(task[0]) not in layout.tasks:
         raise BadDataset(f"{where}: task_index: {task.tolist()}, one of {sorted(layout.tasks)} is wanted")
     if layout.tasks[int(task[0])] not in tasks:
-        raise BadDataset(f"{where}: task_index: {layout.tasks[int(task[0])]!r} is not among the episode's tasks {tasks}")
+        raise BadDataset(f"{where}: task_index: {layout.tasks[int(task[0])]!r} is none of its tasks {tasks}")
     return layout.tasks[int(task[0])]
 
 
@@ -224,7 +223,8 @@ def _episode(
         success = bool(values[fmt.SUCCESS].any()) if fmt.SUCCESS in values else about.success
         said = {
             "env_id": about.env_id, "source": about.source, "seed": UNSEEDED, "success": success, "task": task,
-            "rate_hz": float(fps), "joint_names": about.joint_names, "origin": f"{layout.folder.name}, episode {number}",
+            "rate_hz": float(fps), "joint_names": about.joint_names,
+            "origin": f"{layout.folder.name}, episode {number}",
         }  # fmt: skip
     reward = values.get(fmt.REWARD)
     if reward is None:
@@ -250,21 +250,20 @@ def _element_names(columns: Mapping[str, dict], name: str) -> tuple[str, ...]:
 
 def _check_statistics(layout: Layout, columns: Mapping[str, dict], seen: Mapping[str, np.ndarray]) -> None:
     """The statistics that come with the data are of these data: a policy would be normalised by them."""
-    said = layout.statistics()
+    try:
+        said = {name: {k: np.asarray(v, dtype=np.float64).reshape(-1) for k, v in values.items()}
+                for name, values in layout.statistics().items() if name in seen}  # fmt: skip
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadDataset(f"statistics: not readable ({type(error).__name__}: {error})") from error
     for name, values in seen.items():
-        if name not in said:
-            continue
         numbers = values.astype(np.float64)
         spread = numbers.std(axis=0)
         for statistic, mine in (
             ("min", numbers.min(axis=0)), ("max", numbers.max(axis=0)), ("mean", numbers.mean(axis=0)), ("std", spread),
         ):  # fmt: skip
-            theirs = np.asarray(said[name].get(statistic, mine), dtype=np.float64).reshape(-1)
+            theirs = said.get(name, {}).get(statistic, mine)
             if theirs.shape != mine.shape:
                 raise BadDataset(f"statistics: {name}.{statistic}: {theirs.size} numbers, {mine.size} are wanted")
-            off = ~(np.abs(theirs - mine) <= 1e-3 * (spread + np.abs(mine)) + 1e-6)
-            for k in np.flatnonzero(off)[:1]:
-                element = _element_names(columns, name)[k]
-                raise BadDataset(
-                    f"statistics: {name}.{statistic}, {element}: {theirs[k]:.6g}, the data give {mine[k]:.6g}"
-                )  # fmt: skip
+            for k in np.flatnonzero(~(np.abs(theirs - mine) <= 1e-3 * (spread + np.abs(mine)) + 1e-6))[:1]:
+                element, found = _element_names(columns, name)[k], f"{theirs[k]:.6g}, the data give {mine[k]:.6g}"
+                raise BadDataset(f"statistics: {name}.{statistic}, {element}: {found}")

@@ -70,6 +70,8 @@ class Layout:
         rows = []
         for name in names:
             rows += _table(self.folder, name, EPISODE_COLUMNS).to_pylist()
+        if any(row[column] is None for row in rows for column in EPISODE_COLUMNS):
+            raise BadDataset("meta/episodes: values are missing")
         rows.sort(key=lambda row: row["episode_index"])
         self._check_numbers("meta/episodes", [row["episode_index"] for row in rows])
         held_name, held = "", None

@@ -1,10 +1,10 @@
 """An append-only log with one writer: a record is acknowledged when `append` returns, and is there after any kill.
 
-Order of one append: frame to the file, `fdatasync`, mark, return. A kill before the return may leave a whole frame (kept:
-it was merely not acknowledged), part of one (cut off at the next opening, counted) or nothing. `durability="process"`
-leaves out the sync: it survives the death of the process, not a power cut; the mark then tells afterwards that something
-was lost. A disk that refuses a write leaves the log as it was; one that refuses a sync ends it, since nobody knows what
-it holds: open it anew.
+Order of one append: frame to the file, `fdatasync`, mark, return. A kill before the return may leave a whole frame
+(kept: it was merely not acknowledged), part of one (cut off at the next opening, counted) or nothing.
+`durability="process"` leaves out the sync: it survives the death of the process, not a power cut; the mark then tells
+afterwards that something was lost. A disk that refuses a write leaves the log as it was; one that refuses a sync ends
+it, since nobody knows what it holds: open it anew.
 
 One writer: a POSIX lock on the file `lock`, which the kernel drops with the process, however it ends, and which forked
 workers do not inherit.

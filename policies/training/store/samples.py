@@ -166,7 +166,7 @@ def schema_of(folder: Path) -> SampleSchema:
 
 
 def read(folder: Path, schema: SampleSchema, first: int = 0) -> Iterator[Batch]:
-    """Batches from sample `first` on; needs no lock. Raises BadStore at the first damage, after all that is before it."""
+    """Batches from sample `first` on; needs no lock. Raises BadStore at the first damage, after all before it."""
     start = 0
     for segment in reversed(segments.chain(folder)):
         payload = segments.first_payload(segment)

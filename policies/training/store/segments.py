@@ -50,7 +50,8 @@ def paths(folder: Path) -> list[Path]:
 def beginning(number: int, first: int, previous_bytes: int, kind: str, meta: Mapping, salt: bytes) -> bytes:
     """Everything that a segment begins with: preamble and header."""
     content = {
-        "format": FORMAT, "number": number, "first": first, "previous_bytes": previous_bytes, "kind": kind, "meta": meta,
+        "format": FORMAT, "number": number, "first": first, "previous_bytes": previous_bytes, "kind": kind,
+        "meta": meta,
     }  # fmt: skip
     payload = json.dumps(content, sort_keys=True).encode()
     return frames.preamble(salt) + frames.encode(payload, first, salt, frames.HEADER_MARK)

@@ -58,7 +58,7 @@ def survey(folder: Path, keep: Callable[[int, bytes], None] | None = None) -> Su
 def _check_mark(folder: Path, end: int, found: Survey) -> None:
     acknowledged = segments.read_mark(folder)
     if acknowledged is None:
-        found.problems.append(f"{segments.MARK_NAME}: not readable, so nothing says whether records are gone at the end")
+        found.problems.append(f"{segments.MARK_NAME}: not readable: whether records are gone at the end is unknown")
     elif acknowledged > end:
         found.missing += acknowledged - end
         found.problems.append(f"records {end} to {acknowledged - 1} were acknowledged and are gone")
