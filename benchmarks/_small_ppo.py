@@ -1,4 +1,4 @@
-"""PPO (Schulman et al. 2017) in numpy, small enough to start in a moment: what `benchmarks/resume.py` kills and resumes.
+"""PPO (Schulman et al. 2017) in numpy, small enough to start in a moment: `benchmarks/resume.py` kills and resumes it.
 
 A Gaussian policy and a value function, one hidden layer of tanh each, clipped objective, Adam, generalised advantage
 estimation (Schulman et al. 2016). All state is in `parts`, so a resumed learner goes on bit by bit.

@@ -2,11 +2,11 @@
 
 A real process (`_resume_trainer`) trains PPO on one of our environments through the store of `policies.training.store`,
 with a sync before every acknowledgement. It is killed at a random moment, started anew, and so on, always on the same
-store. Four kills in five strike at a uniformly random moment of its work; the fifth strikes at a random moment since its
-start, opening and resuming included. What it had said was acknowledged is then looked up in the store, batch by batch,
-by checksum; at the end all of it once more. The first new sample is timed from the start of the process to its
-acknowledgement, in the runs that were let live until then, interpreter, physics and all. Kills done are kept, so that
-a long run can go on.
+store. Four kills in five strike at a uniformly random moment of its work; the fifth strikes at a random moment since
+its start, opening and resuming included. What it had said was acknowledged is then looked up in the store, batch by
+batch, by checksum; at the end all of it once more. The first new sample is timed from the start of the process to its
+acknowledgement, in the runs that were let live until then, interpreter, physics and all. Kills done are kept, so that a
+long run can go on.
 """
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SPOKE_WITHIN_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--env", default="Steadyhand/UR5PickPlace-v0")
-    parser.add_argument("--work-s", type=float, default=0.6, help="a kill strikes within so long after the first sample")
-    parser.add_argument("--start-s", type=float, default=1.0, help="every fifth kill: within so long after the start")
+    parser.add_argument("--work-s", type=float, default=0.6, help="a kill strikes so soon after the first sample")
+    parser.add_argument("--start-s", type=float, default=1.0, help="every fifth kill: so soon after the start")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=3600.0, help="stop early after so long; the result says so")
     parser.add_argument("--fresh", action="store_true", help="forget the kills of an earlier run")
@@ -47,7 +47,10 @@ class Training:
 
     def __init__(self, folder: Path, env_id: str, seed: int):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(common.ROOT), *(str(common.ROOT / s) for s in SOURCES.split())])
+        roots = [common.ROOT, *(common.ROOT / source for source in SOURCES.split())]
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, roots))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "phase").write_bytes(b"\0")  # not the last life's
         command = [sys.executable, "-m", "benchmarks._resume_trainer", str(folder), env_id, str(seed)]
         self.errors = (folder.parent / "resume-errors.log").open("ab")
         self.began_s = time.monotonic()
@@ -91,7 +94,7 @@ class Training:
             return False
         now_s = time.monotonic() - self.began_s
         *lines, self._rest = (self._rest + content).split(b"\n")
-        for word, *numbers in (line.decode().split() for line in lines):
+        for word, *numbers in (line.decode(errors="replace").split() for line in lines if line.strip()):
             if word == "ack":
                 if not self.acks:
                     self.first_sample_s = now_s
@@ -114,7 +117,7 @@ def one_kill(folder: Path, args: argparse.Namespace, number: int) -> dict:
             training.listen(training.began_s + rng.uniform(0.0, args.start_s))
     finally:
         training.kill()
-    phase = PHASES[(folder / "phase").read_bytes()[0]] if (folder / "phase").exists() else PHASES[0]
+    phase = PHASES[(folder / "phase").read_bytes()[0]]
     return {
         "kill": number, "at_work": at_work, "phase": phase, "acks": training.acks, "resumed": training.resumed,
         "resumed_s": training.resumed_s, "first_sample_s": training.first_sample_s,
