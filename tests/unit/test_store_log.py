@@ -1,4 +1,4 @@
-"""The log of the training store: what was acknowledged is there, one writer, what is torn is cut, what is damaged said."""
+"""The log of the training store: what was acknowledged is there, one writer, torn is cut, damaged is said."""
 import errno
 import os
 import subprocess

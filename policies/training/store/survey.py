@@ -31,16 +31,20 @@ def survey(folder: Path, keep: Callable[[int, bytes], None] | None = None) -> Su
         if path != segments.segment_path(folder, number):
             say(f"{path.name}: {segments.segment_path(folder, number).name} should stand here")
         with segments.mapped(path) as data:
-            if data[: len(MAGIC)] == MAGIC and len(data) >= PREAMBLE_BYTES:
-                salt = bytes(data[len(MAGIC) : PREAMBLE_BYTES])
-            head = frames.read(data, PREAMBLE_BYTES, salt, frames.HEADER_MARK)
-            if head is None:
+            if data[: len(MAGIC)] != MAGIC:
+                say(f"{path.name}: does not begin as a segment does")
+            own = bytes(data[len(MAGIC) : PREAMBLE_BYTES])
+            head = frames.read(data, PREAMBLE_BYTES, own, frames.HEADER_MARK)
+            if head is not None:
+                salt = own
+            else:
                 say(f"{path.name}: its header is not intact")
-            elif head.sequence != expected:
+            if head is not None and head.sequence != expected:
                 say(f"{path.name}: begins with record {head.sequence}, expected {expected}")
                 found.missing += max(0, head.sequence - expected)
                 expected = max(expected, head.sequence)
-            seen = frames.scan(data, min(PREAMBLE_BYTES, len(data)) if head is None else head.end, expected, salt)
+            start = min(PREAMBLE_BYTES, len(data)) if head is None else head.end
+            seen = frames.scan(data, start, expected, salt or own)
             if head is None and not seen.frames:
                 found.tail_bytes += seen.tail  # named by the line above
             elif seen.damage or seen.tail:
