@@ -1,5 +1,6 @@
-"""Recorded interventions become episodes: skills, hindsight targets, both formulations; the rest is refused, said why."""
+"""Recorded interventions become episodes: skills, hindsight targets, both formulations; the rest is refused by name."""
 import json
+import re
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def teleoperated(lift_m=0.12, speed=1.0, place=True, causes=TAKEOVER, tilt_rad=0
         legs += [(up, side, True), (side, down, True), (down, down, False), (down, down + [0, 0, 0.16], False)]
     path, closed = [], []
     for start, stop, shut in legs:
-        cycles = max(80, int(np.linalg.norm(stop - start) / (0.10 * speed) / CYCLE_S))
+        cycles = max(int(80 / speed), int(np.linalg.norm(stop - start) / (0.10 * speed) / CYCLE_S))
         share = (1 - np.cos(np.linspace(0, np.pi, cycles))) / 2
         path += [start + s * (stop - start) for s in share]
         closed += [shut] * cycles
@@ -37,7 +38,8 @@ def teleoperated(lift_m=0.12, speed=1.0, place=True, causes=TAKEOVER, tilt_rad=0
     for point in path:
         pose = kinematics.tool_down(*point, 0.1)
         if tilt_rad:
-            turn = np.array([[1, 0, 0], [0, np.cos(tilt_rad), -np.sin(tilt_rad)], [0, np.sin(tilt_rad), np.cos(tilt_rad)]])
+            c, s = np.cos(tilt_rad), np.sin(tilt_rad)
+            turn = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
             pose[:3, :3] = turn @ pose[:3, :3]
         nearest = kinematics.ik_near(pose, nearest)
         q.append(nearest)
@@ -158,27 +160,25 @@ def changed(lines, k, **fields):
     (lambda r: r[:2], "not a whole intervention"),
     (lambda r: [{**r[0], "period_s": 0.1}, *r[1:]], "rate_hz: recorded every 0.1 s"),
     (lambda r: changed(r, 4, qd_rad_s=["nan"] * 6), "qd_rad_s: shape .* or not finite"),
-    (lambda r: changed(r, 4, q_rad=[0.0] * 5), "q_rad"),
+    (lambda r: changed(r, 4, q_rad=[0.0] * 5), "step of unexpected content"),
     (lambda r: changed(r, 4, gripper_width_m=None), "gripper_width_m"),
-    (lambda r: changed(r, 12, objects=[{"id": 1}]), "objects: "),
+    (lambda r: [{**x, "objects": [{"id": 1}]} for x in r], "objects: "),
 ])  # fmt: skip
-def test_what_is_no_recording_is_refused_by_its_field(lines, spoil, said):
-    found = from_records(spoil(lines), "a.jsonl")
+def test_what_is_no_recording_is_refused_by_its_field(spoil, said):
+    found = from_records(spoil(teleoperated(place=False)), "a.jsonl")
     assert found.episodes == [] and len(found.refused) == 1
     assert found.refused[0].startswith("a.jsonl")
-    import re
-
     assert re.search(said, found.refused[0])
 
 
 def test_a_missing_step_costs_its_stretch_and_is_said(lines):
     found = from_records(without(lines, 3), "x")
-    assert all(e.success for e in found.episodes) and len(found.refused) == 1
-    assert "x, pick in steps 0 to 2" in found.refused[0]
+    assert [e.success for e in found.episodes] == [True]
+    assert "x, pick in steps 0 to 2: action: the fingers neither" in found.refused[0]
 
 
 @pytest.mark.parametrize("how, said", [
-    ({"tilt_rad": 0.3}, "the tool tilts by 0.30 rad"), ({"speed": 12.0}, "a policy's is within"),
+    ({"tilt_rad": 0.3}, "the tool tilts by 0.30 rad"), ({"speed": 4.0}, "a policy's is within"),
 ])  # fmt: skip
 def test_what_a_policy_cannot_do_is_refused(how, said):
     found = from_records(teleoperated(place=False, **how), "x")
@@ -208,7 +208,8 @@ def test_a_folder_becomes_a_store_and_twins_count_once(tmp_path):
     written(tmp_path / "b-takeover.jsonl", teleoperated(place=False))
     written(tmp_path / "c-takeover.jsonl", teleoperated(place=False, token=8))
     (tmp_path / "d.jsonl").write_text('{"kind": "begin"}\nnothing\n{"kind": "end"}\n')
-    (tmp_path / "e.jsonl").write_bytes((tmp_path / "c-takeover.jsonl").read_bytes()[:-30].replace(b'"token": 8', b'"token": 9'))
+    cut_off = (tmp_path / "c-takeover.jsonl").read_bytes()[:-30]
+    (tmp_path / "e.jsonl").write_bytes(cut_off.replace(b'"token": 8', b'"token": 9'))
     found = from_folder(tmp_path)
     assert [e.origin.split(",")[0] for e in found.episodes] == ["b-takeover.jsonl", "c-takeover.jsonl", "e.jsonl"]
     said = "\n".join(found.refused)
