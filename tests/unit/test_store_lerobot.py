@@ -212,7 +212,7 @@ WRONG = {
     "frame missing": (dropped_row, "episode 0: 11 frames, 12 were announced: frames are missing"),
     "frame twice": (replaced("frame_index", put(5, 4)), "episode 0: frame_index: 4 in row 5, 5 is wanted"),
     "index": (replaced("index", put(5, 9)), "episode 0: index: 9 in row 5"),
-    "mixed rates": (replaced("timestamp", at_another_rate), "episode 0: timestamp: stamp_s: .*Hz, rate_hz = 20|missing"),
+    "mixed rates": (replaced("timestamp", at_another_rate), "episode 0: timestamp: stamp_s: .*(Hz, rate_hz|missing)"),
     "own stamps": (replaced("stamp_s", put(4, 0.0)), "episode 0: stamp_s: frame 4 is not after frame 3"),
     "task": (replaced("task_index", put(3, 7)), r"episode 0: task_index: \[0, 7\], one of \[0, 1\] is wanted"),
     "no column": (without_column, "episode 0: column action is missing"),
