@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import select
 import shutil
 import signal
@@ -27,6 +28,8 @@ from benchmarks import _resume_trainer, _small_ppo, common
 from benchmarks._kept import Kept, identity
 from benchmarks._resume_trainer import PHASES, checksum
 from policies.training.store import checkpoints, files, frames, log, samples, segments
+from policies.training.store.log import LogConfig
+from policies.training.store.samples import SampleStore, transition_schema
 
 SOURCES = "policies firmware_bridge sim calibration perception motion"
 SPOKE_WITHIN_S = 60.0
@@ -139,6 +142,34 @@ def missing(folder: Path, acks: list[list[int]]) -> int:
     return lost
 
 
+def throughput(folder: Path, batches: int = 2000, count: int = 64) -> dict:
+    """Samples per second to and from the disk cache, by the store and by pickle; neither syncs here."""
+    schema, rng = transition_schema(14, 5), np.random.default_rng(1)
+    batch = {f.name: rng.standard_normal((count, *f.shape)).astype(f.dtype) for f in schema.fields}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    times_s, total = [], batches * count
+    with SampleStore(folder / "samples", schema, LogConfig(durability="process")) as store:
+        times_s.append(time.monotonic())
+        for _ in range(batches):
+            store.append(batch)
+    times_s.append(time.monotonic())
+    read = sum(len(b["reward"]) for b in samples.read(folder / "samples", schema))
+    times_s.append(time.monotonic())
+    with (folder / "pickle").open("wb", buffering=0) as file:
+        for _ in range(batches):
+            file.write(pickle.dumps(batch, protocol=5))
+    times_s.append(time.monotonic())
+    with (folder / "pickle").open("rb") as file:
+        unpickled = sum(len(pickle.load(file)["reward"]) for _ in range(batches))
+    times_s.append(time.monotonic())
+    if not read == unpickled == total:
+        raise RuntimeError(f"{read} samples read, {unpickled} unpickled, {total} written")
+    shutil.rmtree(folder)
+    names = ("append_samples_per_s", "read_samples_per_s", "pickle_samples_per_s", "unpickle_samples_per_s")
+    return {name: round(total / s) for name, s in zip(names, np.diff(times_s))}
+
+
 def summary(kills: list[dict], lost: int) -> dict:
     """The metrics."""
     first_s = np.array([k["first_sample_s"] for k in kills if k["at_work"]])
@@ -176,6 +207,7 @@ def run(args: argparse.Namespace) -> None:
                 print(f"{len(kept.lines)} kills, {sum(k['lost'] for k in kept.lines)} samples lost", flush=True)
     lost = missing(folder / "samples", [ack for kill in kept.lines for ack in kill["acks"]])
     metrics = summary(kept.lines, max(lost, sum(k["lost"] for k in kept.lines)))
+    metrics |= throughput(common.out_path("resume-store") / "throughput")
     metrics |= {"env": args.env, "complete": len(kept.lines) >= args.kills}
     path = common.write("resume", len(kept.lines), "one training at a time", "SCHED_OTHER, one process", metrics)
     print(path.read_text())

@@ -70,6 +70,8 @@ class Checkpoints:
         }).encode()  # fmt: skip
         path = self.folder / f"checkpoint-{step:012d}.ckpt"
         head = MAGIC + _HEAD.pack(len(description), hashlib.sha256(description).digest())
+        for leftover in self.folder.glob("*.new"):  # of a kill; there is one writer
+            leftover.unlink()
         write_whole(path, [head, description, *parts.values()])
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)

@@ -126,8 +126,8 @@ class RecordLog:
             if acknowledged:
                 raise BadStore(f"{self.folder.name}: {acknowledged} records were acknowledged and no segment is there")
             self._salt, self._end = secrets.token_bytes(frames.SALT_BYTES), 0
-            self._start_segment(0, 0)
             self._open_mark()
+            self._start_segment(0, 0)
             return Recovery(0, mark_lost=mark_lost)
         last = found[-1]
         for name, mine in (("kind", self.kind), ("meta", self.meta)):
@@ -190,8 +190,8 @@ class RecordLog:
 
     def _open_mark(self) -> None:
         self._mark_fd = os.open(self.folder / segments.MARK_NAME, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._mark()  # before it is made as long as it should be: a kill in between leaves nothing unreadable
         os.ftruncate(self._mark_fd, len(segments.mark_bytes(0)))
-        self._mark()
         if self.config.durability == "power":
             os.fsync(self._mark_fd)
 

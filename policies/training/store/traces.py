@@ -6,6 +6,7 @@ frames are those between two changes of phase. A pick succeeded when what it beg
 not in the frames, and the vote of the last one is what it granted. A call without a usable reply, or a chunk that the
 gate refused, ends a stretch: what follows is not what the policy led to.
 """
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
