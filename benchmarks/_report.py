@@ -45,6 +45,9 @@ GOALS = {
     "perception.ssi_feature": ("<=", 0.05, ""),
     "perception.model_mb": ("<=", 10, ""),
     "inspection.wrong_high": ("<=", 0.018, "source's figure"),
+    "resume.kills": (">=", 500, ""),
+    "resume.lost": ("<=", 0, "acknowledged samples"),
+    "resume.first_sample_p99_s": ("<=", 1, "from the start of the process"),
 }
 
 
