@@ -253,16 +253,14 @@ def test_doing_nothing_and_wiggling_pay_less_than_a_tenth(grasp, act):
 
 
 def test_knocking_the_cube_ends_the_episode_without_pay(grasp):
-    """The expert is told that the cube lies 7 cm beyond itself, at its height: it sweeps through it."""
     act = expert(GRASP_ID).act
 
     def sweep(o, i):
-        o = o.copy()
-        far = np.hypot(o[0], o[1]) > 0.05
-        o[2] += 0.0 if far else 0.0
-        action = act(o)
-        action[2] = -0.3 if o[9] > 0.035 else 0.0
-        action[4] = -1.0
+        """Down beside the cube first, then through it."""
+        far = o.copy()
+        far[0] -= 0.08 * (o[9] > 0.035)
+        action = act(far)
+        action[2], action[4] = -0.4 * (o[9] > 0.03), -1.0
         return action
 
     _, paid, info = drive(grasp, 3, sweep)

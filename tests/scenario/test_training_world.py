@@ -10,6 +10,7 @@ from steadyhand.errors import ConfigError  # noqa: E402
 from steadyhand_sim.envs.motion import CYCLE_S  # noqa: E402
 from steadyhand_sim.envs.plant_parameters import PlantParameters  # noqa: E402
 from steadyhand_sim.envs.training_world import RUNTIME_RATES, Rates, TrainingWorld  # noqa: E402
+from steadyhand_sim import scene  # noqa: E402
 from steadyhand_sim.world import World, WorldConfig  # noqa: E402
 
 pytestmark = pytest.mark.sim
@@ -58,11 +59,11 @@ def test_at_its_own_rates_the_tool_is_where_the_runtimes_is():
 
 
 def grasp(world, step, seed, offset_m):
-    """Close on the cube `offset_m` beside its middle, lift 15 cm fast, stop hard: where the cube is in the hand."""
+    """Close on the cube `offset_m` beside its middle, lift 15 cm in a second: where the cube is in the hand."""
     world.reset(seed, 1)
     position = world.object_poses()[0][0]
-    yaw = float(np.arctan2(*(2 * np.prod(world.object_poses()[1][0][[2, 3]]), 1 - 2 * world.object_poses()[1][0][2] ** 2)))
-    way = [(0.12, 40), (0.0, 60)]
+    yaw = float(scene.cube_yaw(world.object_poses()[1])[0])
+    way = [(0.12, 60), (0.0, 120)]
     q = kinematics.ik_near(
         kinematics.tool_down(position[0] + offset_m, position[1], 0.14, yaw), HOME, max_iterations=100
     )
@@ -77,7 +78,7 @@ def grasp(world, step, seed, offset_m):
     for _ in range(40):
         step(q, np.zeros(6))
     up = kinematics.ik_near(kinematics.tool_down(position[0] + offset_m, position[1], 0.17, yaw), q, max_iterations=60)
-    for share in np.linspace(0, 1, 50):
+    for share in np.linspace(0, 1, 125):
         step(q + share * (up - q), np.zeros(6))
     for _ in range(60):
         step(up, np.zeros(6))

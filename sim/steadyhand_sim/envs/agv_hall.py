@@ -75,7 +75,7 @@ class Person:
             self.pause_s -= dt_s
             return
         self.x_m, self.velocity_m_s = following, way / dt_s
-        if (following - self.end_x_m) * way >= 0.0:
+        if way and (following - self.end_x_m) * way >= 0.0:
             self.x_m = None
 
 
@@ -168,7 +168,7 @@ class Hall:
         return None if self.person is None or self.person.x_m is None else (self.person.x_m, self.person.y_m)
 
     def gap_m(self, x_m: float, y_m: float) -> float:
-        """Distance of a point from the vehicle's outline; negative inside it never: 0 there."""
+        """Distance of a point from the vehicle's outline; 0 inside it."""
         ahead, across = self.in_vehicle(self.pose(), x_m, y_m)
         beyond = max(0.0, abs(ahead) - self.config.length_m / 2), max(0.0, abs(across) - self.config.width_m / 2)
         return math.hypot(*beyond)

@@ -146,9 +146,9 @@ class ArmEnv(gymnasium.Env):
         self._player = StepPlayer(self._world, c.certify)
         self._player.reset(q_start)
         self._load(scene_seed)
-        self._pending: list[tuple] = []  # due cycle, state answered, first and later step, vote
-        self._steps, self._invalid, self._closed_cycle = 0, 0, None
-        self._invalid_total = 0
+        self._pending: list[tuple] = []  # due cycle, number of the action, state answered, its two steps, its vote
+        self._verdicts: list[bool | None] = []  # of each action: valid, invalid, or not there yet
+        self._steps, self._closed_cycle = 0, None
         self._arm = Arm.at(q_start, np.zeros(ur5.DOF))
         self._start_task()
         self.reward.reset(self._reward_state(False))
@@ -168,7 +168,7 @@ class ArmEnv(gymnasium.Env):
         self._arm = Arm.at(commanded.q_rad, commanded.qd_rad_s)
         failure, success = self._judge()
         if not success and not failure:
-            failure = self._lost_track() or ("invalid_actions" if self._invalid >= INVALID_STREAK else "")
+            failure = self._lost_track() or ("invalid_actions" if self._invalid_streak() >= INVALID_STREAK else "")
         truncated = not success and not failure and self._steps >= self.config.max_steps
         if truncated:
             failure = "time"
@@ -189,6 +189,7 @@ class ArmEnv(gymnasium.Env):
     def _take(self, action: np.ndarray) -> None:
         """An action on its way: the joint step that it means, from the state that it answers."""
         player = self._player
+        self._verdicts.append(None)
         if not np.isfinite(action).all():
             self._refuse("not_finite")
         elif np.abs(action).max() > 1.0 + 1e-6:
@@ -201,25 +202,29 @@ class ArmEnv(gymnasium.Env):
                 return
             answered = Answered(player.cycle, self._arm.q_rad, self._arm.qd_rad_s)
             due = player.cycle + self._latencies[self._steps]
-            self._pending.append((due, answered, first, later, float(action[-1])))
+            self._pending.append((due, self._steps, answered, first, later, float(action[-1])))
 
     def _refuse(self, reason: str) -> None:
         self._player.refused[reason] += 1
-        self._invalid += 1
-        self._invalid_total += 1
+        self._verdicts[-1] = False
+
+    def _invalid_streak(self) -> int:
+        """Invalid actions in a row, the newest ones of which a verdict is known."""
+        streak = 0
+        for valid in reversed(self._verdicts):
+            if valid:
+                break
+            streak += valid is False
+        return streak
 
     def _pass_period(self) -> None:
         player, pending = self._player, self._pending
         end_s = (self._steps + 1) * PERIOD_S - 1e-9
         while player.cycle * CYCLE_S < end_s:
             while pending and pending[0][0] <= player.cycle:
-                _, answered, first, later, vote = pending.pop(0)
+                _, number, answered, first, later, vote = pending.pop(0)
                 self._grip(vote)
-                if player.offer(first, later, answered):
-                    self._invalid = 0
-                else:
-                    self._invalid += 1
-                    self._invalid_total += 1
+                self._verdicts[number] = player.offer(first, later, answered)
             player.advance()
 
     def _lost_track(self) -> str:
@@ -278,7 +283,8 @@ class ArmEnv(gymnasium.Env):
         player = self._player
         return {
             "success": success, "is_success": success, "failure": failure, "terms": terms,
-            "time_s": player.cycle * CYCLE_S, "invalid_streak": self._invalid, "invalid_total": self._invalid_total,
+            "time_s": player.cycle * CYCLE_S, "invalid_streak": self._invalid_streak(),
+            "invalid_total": self._verdicts.count(False),
             "refused": dict(player.refused), "accepted": player.accepted, "certified": player.certified,
         }
 

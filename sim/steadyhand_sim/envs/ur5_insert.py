@@ -1,9 +1,9 @@
 """`Steadyhand/UR5Insert-v0`: a square peg, held by friction, into a square socket.
 
 The peg is two of the cell's cubes high, so that the fingers stay above the socket's rim. The clearance is 2.5 mm to
-each side: fixtures of a cell like this are known to half a millimetre (touched off once), and the peg sits in the hand to
-half a millimetre along the pads; both errors are drawn anew in every episode. Success: the peg stands on the socket's
-floor, inside, upright, let go of, for `SETTLED_S`. A vote to open is granted by `steadyhand.skills`.
+each side: fixtures of a cell like this are known to half a millimetre (touched off once), and the peg sits in the hand
+to half a millimetre along the pads; both errors are drawn anew in every episode. Success: the peg stands on the
+socket's floor, inside, upright, let go of, for `SETTLED_S`. A vote to open is granted by `steadyhand.skills`.
 """
 from __future__ import annotations
 

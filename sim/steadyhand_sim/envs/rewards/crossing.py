@@ -2,11 +2,11 @@
 
 The smallest decision process that has the trap. The vehicle stands before the crossing and may wait or go; a person
 comes and goes there; the scanner misses a person now and then. With R for arriving and -C for a collision, going when
-the lane looks free pays if p C < R (1 - p), p being the chance that somebody is there unseen: the +10/-50 of the
-source documents asks for p < 1/6, and a scanner that misses one person in four does not reach it. So the best that a
-learner can do is to stand for ever, and so it learns. With R = 1 and C = 1/2 (`tasks.HIT`) going pays up to p = 2/3: the
-learner waits while it sees somebody and goes when the lane looks free. Collisions are then the business of what
-prevents them (protective field, guard, scanner), which a reward cannot buy.
+the lane looks free pays if p < R / (R + C), p being the chance that somebody is there unseen. The +10/-50 of the source
+documents asks for p < 1/6, which a scanner that misses one person in four does not reach: the best that a learner can
+do is to stand for ever, and so it learns. With R = 1 and C = 1/2 (`tasks.HIT`) going pays up to p = 2/3: the learner
+waits while it sees somebody and goes when the lane looks free. Collisions are then the business of what prevents them
+(protective field, guard, scanner), which a reward cannot buy.
 """
 from __future__ import annotations
 

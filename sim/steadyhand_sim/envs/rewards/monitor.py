@@ -1,10 +1,9 @@
-"""Compares each term's respect to state, action or time: |numeric - analytic| / max(|numeric|, |analytic|), taken where either is above
- gradient with central differences and alarms when they disagree.
+"""Compares each term's analytic gradient with central differences and alarms when they disagree.
 
 A gradient that is wrong by more than 15 % (the source documents' limit) is a term that does not do what its formula
-says: a sign slipped in, a unit mistaken, a kink where an episode goes. The error is of the whole gradient of a term with
-respect to state, action or time: |numeric - analytic| / max(|numeric|, |analytic|), taken only where either is above
-`FLOOR` of the term's size, since a vanishing gradient has no direction.
+says: a sign slipped in, a unit mistaken, a kink where an episode goes. The error is of a term's whole gradient with
+respect to state, action or time, |numeric - analytic| over the greater of the two, where that is above `FLOOR`: a
+vanishing gradient has no direction.
 """
 from __future__ import annotations
 
