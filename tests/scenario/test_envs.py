@@ -10,7 +10,7 @@ from steadyhand.errors import ConfigError  # noqa: E402
 from steadyhand.types import Skill  # noqa: E402
 from steadyhand_sim.envs import DOCK_ID, GRASP_ID, INSERT_ID  # noqa: E402
 from steadyhand_sim.envs.agv_dock import AGVDockEnv  # noqa: E402
-from steadyhand_sim.envs.arm_env import ArmConfig  # noqa: E402
+from steadyhand_sim.envs.arm_config import ArmConfig  # noqa: E402
 from steadyhand_sim.envs.experts import expert  # noqa: E402
 from steadyhand_sim.envs.plant_parameters import PSEUDO_REAL, PlantParameters  # noqa: E402
 from steadyhand_sim.envs.ur5_grasp import UR5GraspEnv  # noqa: E402
@@ -51,7 +51,7 @@ def insert():
     env.close()
 
 
-# -- contract ------------------------------------------------------------------------------------------------------------
+# -- contract --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
 def test_gymnasium_accepts_it(env_id, kwargs):
     from gymnasium.utils.env_checker import check_env
@@ -122,7 +122,7 @@ def test_noise_is_where_it_is_said_to_be():
     quiet.close()
 
 
-# -- experts and chance --------------------------------------------------------------------------------------------------
+# -- experts and chance ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
 def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     """Rates over hundreds of episodes: `python -m benchmarks env_experts`."""
@@ -163,7 +163,7 @@ def test_the_whole_gate_and_the_certificate_give_the_same_episode(grasp):
     assert np.abs(np.array(quick) - np.array(slow)).max() < 1e-5
 
 
-# -- what ends an episode ------------------------------------------------------------------------------------------------
+# -- what ends an episode --------------------------------------------------------------------------------------------
 def test_three_invalid_actions_in_a_row_end_the_episode(grasp):
     good, nan = np.zeros(5, np.float32), np.full(5, np.nan, np.float32)
     grasp.reset(seed=1)
@@ -235,7 +235,7 @@ def test_a_peg_dropped_beside_the_socket_is_no_success(insert):
     assert not info["success"] and info["failure"] != "" and paid <= 0.1
 
 
-# -- what does not pay ---------------------------------------------------------------------------------------------------
+# -- what does not pay -----------------------------------------------------------------------------------------------
 def idle(o, i):
     return np.array([0, 0, 0, 0, -1], np.float32)
 

@@ -15,7 +15,7 @@ from steadyhand.errors import ConfigError
 from steadyhand_sim.agv.vehicle_config import VehicleConfig
 from steadyhand_sim.envs import rewards
 from steadyhand_sim.envs.agv_hall import Hall
-from steadyhand_sim.envs.arm_env import INVALID_STREAK, OBSERVATION_LIMIT, OBSERVATIONS
+from steadyhand_sim.envs.arm_config import INVALID_STREAK, OBSERVATION_LIMIT, OBSERVATIONS
 from steadyhand_sim.envs.dock_io import DOCK_ACTION_NAMES, DOCK_OBSERVATION_NAMES, SPEED_M_S, TURN_RAD_S
 from steadyhand_sim.look import sample_look
 

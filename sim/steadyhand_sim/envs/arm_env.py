@@ -8,7 +8,7 @@ actions: bit-identical, whatever was run before.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -18,70 +18,16 @@ from steadyhand.errors import ConfigError
 from steadyhand.limits import UR5_LIMITS
 from steadyhand.policy_io import OBSERVATION_NAMES, PERIOD_S
 from steadyhand_sim.envs import formulations, rewards
+from steadyhand_sim.envs.arm_config import (
+    INVALID_STREAK, JOINT_OBSERVATION_NAMES, NO_NOISE, OBSERVATION_LIMIT, OBSERVATIONS, ArmConfig,
+)
 from steadyhand_sim.envs.formulations import ACTION_NAMES, CARTESIAN, Arm, Unreachable
-from steadyhand_sim.envs.motion import CYCLE_S, LATENCY_MAX_CYCLES, Answered, StepPlayer
+from steadyhand_sim.envs.motion import CYCLE_S, Answered, StepPlayer
 from steadyhand_sim.envs.plant_parameters import PlantParameters
-from steadyhand_sim.envs.training_world import Rates, TrainingWorld
-from steadyhand_sim.world import WorldConfig
+from steadyhand_sim.envs.training_world import TrainingWorld
 
-OBSERVATION_LIMIT = 10.0
-INVALID_STREAK = 3  # invalid actions in a row that end an episode
 NEAR_M = 0.08  # a tool covers 35 mm at most between an observation and the arrival of its vote
 TRACKING_LAG_S = 0.02  # of the identified arm, command to motion; a plant's own dead time and lag come on top
-JOINT_OBSERVATION_NAMES = (
-    *(f"q_{name.removesuffix('_joint')}" for name in ur5.JOINT_NAMES),  # rad, measured
-    *(f"qd_{name.removesuffix('_joint')}" for name in ur5.JOINT_NAMES),  # rad/s, measured
-    *(f"command_minus_q_{name.removesuffix('_joint')}" for name in ur5.JOINT_NAMES),  # rad, times 10
-    "target_x", "target_y", "target_z", "target_sin_4_yaw", "target_cos_4_yaw",  # m, base_link
-    "gripper_width", "gripper_commanded_closed",
-)  # fmt: skip
-OBSERVATIONS = ("state", "image")
-
-
-@dataclass(frozen=True)
-class Perception:
-    """Errors of the running graph's estimate of the target, standard deviations in metres and radians."""
-
-    bias_m: float = 0.003  # per axis and episode
-    noise_m: float = 0.001  # per axis and observation
-    yaw_bias_rad: float = 0.03
-    width_noise_m: float = 0.0003
-
-    def __post_init__(self) -> None:
-        for name in ("bias_m", "noise_m", "yaw_bias_rad", "width_noise_m"):
-            if not 0.0 <= getattr(self, name) <= 0.5:
-                raise ConfigError(f"{name}={getattr(self, name)}: give 0 to 0.5")
-
-
-NO_NOISE = Perception(0.0, 0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True)
-class ArmConfig:
-    """What every UR5 task has."""
-
-    world: WorldConfig = WorldConfig()
-    rates: Rates = Rates()
-    perception: Perception = Perception()
-    latency_min_cycles: int = 3  # 24 to 64 ms from state to plan in force, as in the running graph
-    latency_max_cycles: int = 8
-    time_limit_s: float = 8.0
-    certify: bool = True  # False: every plan through the whole gate; same set-points, slower
-    look_split: str = "train"
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.latency_min_cycles <= self.latency_max_cycles <= LATENCY_MAX_CYCLES:
-            raise ConfigError(
-                f"latency_min_cycles={self.latency_min_cycles}, latency_max_cycles={self.latency_max_cycles}: "
-                f"give 1 to {LATENCY_MAX_CYCLES}, ascending"
-            )
-        if not 1.0 <= self.time_limit_s <= 120.0:
-            raise ConfigError(f"time_limit_s={self.time_limit_s}: give 1 to 120")
-
-    @property
-    def max_steps(self) -> int:
-        """Policy periods of an episode."""
-        return round(self.time_limit_s / PERIOD_S)
 
 
 class ArmEnv(gymnasium.Env):
@@ -161,7 +107,9 @@ class ArmEnv(gymnasium.Env):
         action = np.asarray(action, dtype=float)
         if action.shape != self.action_space.shape:
             raise ConfigError(f"action: shape {action.shape}, expected {self.action_space.shape}")
-        self._take(action)
+        greatest = float(np.abs(action).max())
+        finite = math.isfinite(greatest)
+        self._take(action, finite, greatest)
         self._pass_period()
         self._steps += 1
         commanded = self._player.commanded()
@@ -172,7 +120,7 @@ class ArmEnv(gymnasium.Env):
         truncated = not success and not failure and self._steps >= self.config.max_steps
         if truncated:
             failure = "time"
-        paid = action if np.isfinite(action).all() else np.zeros_like(action)
+        paid = action if finite else np.zeros_like(action)
         reward, terms = self.reward.step(self._reward_state(success), paid, self._steps * PERIOD_S)
         terminated = success or (failure != "" and not truncated)
         return self._observe(), reward, terminated, truncated, self._info(failure, success, terms)
@@ -186,13 +134,13 @@ class ArmEnv(gymnasium.Env):
             self._view.close()
 
     # -- the graph's part --------------------------------------------------------------------------------------------
-    def _take(self, action: np.ndarray) -> None:
+    def _take(self, action: np.ndarray, finite: bool, greatest: float) -> None:
         """An action on its way: the joint step that it means, from the state that it answers."""
         player = self._player
         self._verdicts.append(None)
-        if not np.isfinite(action).all():
+        if not finite:
             self._refuse("not_finite")
-        elif np.abs(action).max() > 1.0 + 1e-6:
+        elif greatest > 1.0 + 1e-6:
             self._refuse("out_of_range")
         else:
             try:
@@ -272,7 +220,7 @@ class ArmEnv(gymnasium.Env):
             values = [*q, *qd, *lead, x, y, z, math.sin(4 * yaw), math.cos(4 * yaw), width, closed]
         values.extend(self._extra())
         state = np.array(values, dtype=np.float32)
-        np.clip(state, -OBSERVATION_LIMIT, OBSERVATION_LIMIT, out=state)
+        state.clip(-OBSERVATION_LIMIT, OBSERVATION_LIMIT, out=state)
         if self._view is None:
             return state
         c, cycle = self.config, self._player.cycle

@@ -29,16 +29,15 @@ class ArmMotors:
         self._micro_steps, self._share_step = micro_steps, 1.0 / steps
         wn, zeta = np.array(parameters.wn_rad_s), np.array(parameters.zeta)
         gain, friction = plant.gain, plant.friction
-        self._stiffness = (gain * wn**2).tolist()
-        self._damping = (gain * 2.0 * zeta * wn).tolist()
-        self._feedforward = (gain * np.array(parameters.acceleration_gain)).tolist()
-        self._viscous = (friction * np.array(parameters.viscous_per_s)).tolist()
-        self._coulomb = (friction * np.array(parameters.coulomb_rad_s2)).tolist()
-        self._limit = [float(v) for v in parameters.acceleration_limit_rad_s2]
         delay = np.array(parameters.dead_time_s) / self._dt
-        self._whole = np.floor(delay).astype(int).tolist()
-        self._part = (delay - np.floor(delay)).tolist()
+        whole = np.floor(delay).astype(int)
         self._length = int(math.ceil(delay.max())) + 2
+        self._joints = list(zip(
+            _JOINTS, (gain * np.array(parameters.acceleration_gain)).tolist(), (gain * wn**2).tolist(),
+            (gain * 2.0 * zeta * wn).tolist(), (friction * np.array(parameters.viscous_per_s)).tolist(),
+            (friction * np.array(parameters.coulomb_rad_s2)).tolist(), map(float, parameters.acceleration_limit_rad_s2),
+            whole.tolist(), (delay - whole).tolist(), ([0.0] * self._length for _ in _JOINTS),
+        ))  # the last one of each: what was wanted, a ring, for the dead time
         self._bias = [float(b) for b in plant.bias_rad]
         self._play = plant.backlash_rad / 2.0
         self._late, self._late_part = divmod(plant.dead_time_s / cycle_s, 1.0)
@@ -58,7 +57,8 @@ class ArmMotors:
         self._q, self._qd = list(self._r), [0.0] * ur5.DOF
         self._sent, self._sent_rate = list(self._r), [0.0] * ur5.DOF
         self._gap = [0.0] * ur5.DOF
-        self._history = [[0.0] * self._length for _ in _JOINTS]
+        for *_, past in self._joints:
+            past[:] = [0.0] * self._length
         self._head = 0
         self.begin(start, [0.0] * ur5.DOF)
 
@@ -104,23 +104,25 @@ class ArmMotors:
         """One motor period, semi-implicit Euler; equations in `motor_model`."""
         self._share = share = self._share + self._share_step
         self._head = head = (self._head + 1) % self._length
-        dt, tanh, width = self._dt, math.tanh, FRICTION_VELOCITY_RAD_S
-        for j in _JOINTS:
+        dt, tanh, rdd, sag = self._dt, math.tanh, self._rdd, self.sag_rad_s2
+        start, by, start_rate, rate_by = self._from, self._by, self._from_rate, self._rate_by
+        for j, feedforward, stiffness, damping, viscous, coulomb, limit, whole, part, past in self._joints:
             x, v = q[j], qd[j]
-            past = self._history[j]
             past[head] = (
-                self._feedforward[j] * self._rdd[j]
-                + self._stiffness[j] * (self._from[j] + share * self._by[j] - x)
-                + self._damping[j] * (self._from_rate[j] + share * self._rate_by[j] - v)
-                - self._viscous[j] * v
-                - self._coulomb[j] * tanh(v / width)
+                feedforward * rdd[j]
+                + stiffness * (start[j] + share * by[j] - x)
+                + damping * (start_rate[j] + share * rate_by[j] - v)
+                - viscous * v
+                - coulomb * tanh(v / FRICTION_VELOCITY_RAD_S)
             )
-            at = head - self._whole[j]  # may be negative: counted from the end, which is the ring
-            newer = past[at]
-            wanted = newer + self._part[j] * (past[at - 1] - newer)
-            limit = self._limit[j]
-            wanted = (limit if wanted > limit else -limit if wanted < -limit else wanted) + self.sag_rad_s2[j]
-            qd[j] = v = v + dt * wanted
+            at = head - whole  # may be negative: counted from the end, which is the ring
+            wanted = past[at]
+            wanted += part * (past[at - 1] - wanted)
+            if wanted > limit:
+                wanted = limit
+            elif wanted < -limit:
+                wanted = -limit
+            qd[j] = v = v + dt * (wanted + sag[j])
             q[j] = x + dt * v
 
     def _through_play(self, before: list[float], after: list[float], joint: list[float]) -> list[float]:

@@ -8,6 +8,7 @@ such plans; what it does not certify goes to the gate itself, so it refuses noth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,19 +39,19 @@ class Envelope:
     def holds(self, q_rad: np.ndarray) -> bool:
         """Whether every configuration (N, 6) lies inside."""
         x, y, z, down = tool_positions(q_rad)
-        reach = np.hypot(x, y)
-        low, high = q_rad.min(axis=0), q_rad.max(axis=0)
-        return bool(
-            z.min() >= self.z_m[0] and z.max() <= self.z_m[1]
-            and x.min() >= self.x_m[0] and x.max() <= self.x_m[1]
-            and y.min() >= self.y_m[0] and y.max() <= self.y_m[1]
-            and reach.min() >= self.reach_m[0] and reach.max() <= self.reach_m[1]
-            and down.min() >= np.cos(self.tilt_rad)
-            and low[1] >= self.shoulder_lift_rad[0] and high[1] <= self.shoulder_lift_rad[1]
-            and low[2] >= self.elbow_rad[0] and high[2] <= self.elbow_rad[1]
-            and low[4] >= self.wrist_2_rad[0] and high[4] <= self.wrist_2_rad[1]
-            and low.min() >= -self.turn_rad and high.max() <= self.turn_rad
+        values = np.concatenate([np.array([x, y, z, np.hypot(x, y), down]), q_rad.T])
+        low, high = self._bounds
+        return bool((values.min(axis=1) >= low).all() and (values.max(axis=1) <= high).all())  # NaN is outside
+
+    @cached_property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest of x, y, z, reach, downward part of the tool axis, and the six joints."""
+        turn = (-self.turn_rad, self.turn_rad)
+        pairs = (
+            self.x_m, self.y_m, self.z_m, self.reach_m, (np.cos(self.tilt_rad), np.inf), turn, self.shoulder_lift_rad,
+            self.elbow_rad, turn, self.wrist_2_rad, turn,
         )  # fmt: skip
+        return np.array(pairs).T
 
 
 def tool_positions(q_rad: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

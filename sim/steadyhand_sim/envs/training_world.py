@@ -89,7 +89,7 @@ class TrainingWorld(World):
                 self._pass()
             self._read()
         self.n_steps += self._periods * self.rates.exchanges
-        self._target_rad, self._target_rad_s = np.array(q_rad), np.array(qd_rad_s)
+        self._target_rad, self._target_rad_s = q_rad, qd_rad_s
 
     def _read(self) -> None:
         states = self._p.getJointStates(self._robot, self._arm)
@@ -111,7 +111,9 @@ class TrainingWorld(World):
         return np.array(self._torque)
 
     def measured(self) -> tuple[list[float], list[float]]:
-        """Joint positions and velocities as plain floats."""
+        """Joint positions and velocities as the encoders say, which know nothing of a bias."""
+        if any(self.plant.bias_rad):
+            return [q - bias for q, bias in zip(self._q, self.plant.bias_rad)], self._qd
         return self._q, self._qd
 
     def cube_position(self, index: int) -> tuple[float, float, float]:

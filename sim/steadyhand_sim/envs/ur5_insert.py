@@ -16,7 +16,8 @@ from steadyhand import cell, skills
 from steadyhand.policy_io import PERIOD_S, Target
 from steadyhand.types import Skill
 from steadyhand_sim import scene
-from steadyhand_sim.envs.arm_env import ArmConfig, ArmEnv, Perception
+from steadyhand_sim.envs.arm_config import ArmConfig, Perception
+from steadyhand_sim.envs.arm_env import ArmEnv
 from steadyhand_sim.envs.motion import CYCLE_S
 from steadyhand_sim.envs.views import PEG_COLOUR, SOCKET_COLOUR
 
