@@ -107,8 +107,8 @@ class LivePolicy:
             self._thread = None
         plan, self._plan = self._plan, None
         if plan is not None:
-            parts = [*([plan.shadow] if plan.shadow else []), *plan.members.values(), *(part for part, _ in self._retired)]
-            for part in parts:
+            shadow = [plan.shadow] if plan.shadow is not None else []
+            for part in (*shadow, *(part for part, _ in self._retired), *plan.members.values()):
                 part.close()
 
     # -- the agent's side ---------------------------------------------------------------------------------------------
@@ -125,7 +125,9 @@ class LivePolicy:
         """Of the episode under way, or of the last one."""
         return self._pin
 
-    def infer(self, observation: np.ndarray, observation_id: str, deadline_s: float, pin: Pin | None = None) -> ActionChunk:
+    def infer(
+        self, observation: np.ndarray, observation_id: str, deadline_s: float, pin: Pin | None = None
+    ) -> ActionChunk:
         """Answer one observation by the version of `pin` (default: of the present episode). Raises PolicyError."""
         pin = self._pin if pin is None else pin
         try:
@@ -260,9 +262,10 @@ class LivePolicy:
         member = self._open(version.number)
         if member.version != version:
             member.close()
-            raise ContractError(f"sha256 of version {version.number}: the contract there is {member.version.sha256[:12]}, "
-                                f"the release was of {version.sha256[:12]}: a version was changed; `steadyhand policy "
-                                f"serve {version.number}` accepts it")
+            raise ContractError(
+                f"sha256 of version {version.number}: found {member.version.sha256[:12]}, the release was of "
+                f"{version.sha256[:12]}: a version was changed; `steadyhand policy serve {version.number}` accepts it"
+            )
         return member
 
     def _dropped(self, release: Release, version: Version, why: str) -> Release:

@@ -1,4 +1,4 @@
-"""Versions on a real Triton server: loaded while it serves, each asked by its number, a bad one refused, releases on it."""
+"""Versions on a real Triton server: loaded while it serves, each asked by its number, a bad one refused; releases."""
 import os
 import shutil
 import threading

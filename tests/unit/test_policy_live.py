@@ -1,4 +1,4 @@
-"""Releases, roll-backs and shadows of real models in this process: between episodes, never within one, without a pause."""
+"""Releases, roll-backs and shadows of real models in this process: between episodes, never within one, no pause."""
 import threading
 import time
 
@@ -231,7 +231,8 @@ def test_a_shadow_is_compared_and_never_answers(rig):
     rig.decide(lambda r: releases.with_shadow(r, rig.versions[3]))
     rig.open()
     member = rig.live.pin.member
-    expected = np.abs(np.array(member.contract.canary.actions) - np.array(rig._open(3).contract.canary.actions)).max(axis=0)
+    golden = [np.array(m.contract.canary.actions) for m in (member, rig._open(3))]
+    expected = np.abs(golden[0] - golden[1]).max(axis=0)
     for k in range(20):
         assert rig.serves() == 1
         until(lambda: len(rig.disagreements) > k, "compared")
