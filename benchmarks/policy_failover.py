@@ -398,7 +398,7 @@ def rig_in(folder: Path):
         client.wait(lambda m: isinstance(m, State) and m.at_rest, 10.0)
         file = ReleaseFile(folder / "policy", MODEL)
         open_version = opener(repository, MODEL, f"127.0.0.1:{cable.port}")
-        live = LivePolicy(MODEL, open_version, 1, file, ONE_IN_TWO).open()
+        live = LivePolicy(MODEL, open_version, 1, ReleaseFile(folder / "policy", MODEL), ONE_IN_TWO).open()
         stack.callback(live.close)
         versions = {n: releases.Version(n, contracts.load(repository / MODEL / str(n) / "contract.json").sha256)
                     for n in (1, 2)}
