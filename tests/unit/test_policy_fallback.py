@@ -235,8 +235,8 @@ def test_local_refuses_before_open_and_reads_its_provider_back(local):
 
 
 def test_local_on_another_provider_than_asked_for_is_refused():
-    with pytest.warns(UserWarning), pytest.raises(ConfigError, match="provider: asked for ROCMExecutionProvider"):
-        LocalOnnxPolicy(repository.policy_files(), "ROCMExecutionProvider").open()
+    with pytest.warns(UserWarning), pytest.raises(ConfigError, match="provider: asked for CUDAExecutionProvider"):
+        LocalOnnxPolicy(repository.policy_files(), "cuda").open()
 
 
 def test_local_says_so_when_it_was_too_slow(local, monkeypatch):
