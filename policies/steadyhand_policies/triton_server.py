@@ -79,7 +79,7 @@ class Supervisor:
 
     def _start(self, stop: threading.Event) -> None:
         begin_s = time.monotonic()
-        self._versions.forget()  # a new server loads whatever is there
+        self._versions.restarted()
         self._process.start()
         self._status("starting")
         while not stop.is_set():
