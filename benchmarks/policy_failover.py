@@ -3,7 +3,7 @@
 Real processes: a Triton server with its supervisor, the guard, an emulated controller, and an observer at the
 controller's port. This process leads as the agent does: every 50 ms it asks the policy and sends the chunk. The arm
 circles over the tray and never stands, so that every held set-point shows. Each kind of trouble strikes `--trials`
-times; between client and server stands a cable that can be cut, delayed, and made to swallow or change bytes.
+times; between client and server stands a cable that can be cut, delayed, and made to hold, swallow or cut off bytes.
 
 `missed_cycles`: control cycles whose set-point is the one before (repeated or held), by the guard's own states and by
 the observer, whichever is more. `stale_executed`: accepted chunks that answer a state older than 50 ms, or whose
@@ -34,12 +34,12 @@ import numpy as np
 from benchmarks import _kept, common
 from benchmarks._controller_process import ControllerProcess
 from steadyhand import kinematics, policy_io, ur5
-from steadyhand.errors import PolicyError, SteadyhandError
+from steadyhand.errors import KinematicsError, PolicyError, SteadyhandError
 from steadyhand.guard_protocol import Chunk, State, Verdict
 from steadyhand.policy_io import PERIOD_S, Target
 from steadyhand.slot import current_slot
 from steadyhand.types import Skill
-from steadyhand_cli.injection import observer
+from steadyhand_cli.injection import children, observer
 from steadyhand_cli.injection.proxy import LinkProxy, Trouble
 from steadyhand_firmware_bridge import operator
 from steadyhand_firmware_bridge.client import GuardClient
@@ -117,7 +117,7 @@ class Triton:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "steadyhand_policies.triton_server", "--repository", str(self.repository)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=children.environment(),
         )
         until(lambda: self.status().get("state") == "ready" and self.status()["supervisor_pid"] == self.process.pid,
               "Triton is ready")
@@ -182,6 +182,7 @@ class Driver:
         self._replies: queue.SimpleQueue = queue.SimpleQueue()
         self._stopping = False
         self._traces: dict[str, str] = {}
+        self._arming: threading.Thread | None = None
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._policy, self._lead)]
         for thread in self._threads:
             thread.start()
@@ -233,11 +234,17 @@ class Driver:
                         self.counts["refused"] += not message.accepted
 
     def _arm(self) -> None:
+        """In a thread: who leads beats on meanwhile."""
+        if self._arming is not None and self._arming.is_alive():
+            return
         self.counts["disarmed"] += 1
-        try:
-            operator.rearm("auto", folder=self.folder)
-        except SteadyhandError:
-            time.sleep(0.1)
+
+        def arm() -> None:
+            with contextlib.suppress(SteadyhandError):
+                operator.rearm("auto", folder=self.folder)
+
+        self._arming = threading.Thread(target=arm, daemon=True)
+        self._arming.start()
 
     def _ask(self, state: State, now_s: float) -> None:
         name = f"o{state.seq}"
@@ -259,7 +266,12 @@ class Driver:
             asked.error = "expired"
             self.counts["expired"] += 1
             return
-        s, q_rad = asked.state, policy_io.joint_waypoints(chunk.actions, np.array(asked.state.q_commanded_rad))
+        s = asked.state
+        try:
+            q_rad = policy_io.joint_waypoints(chunk.actions, np.array(s.q_commanded_rad))
+        except KinematicsError as error:
+            asked.error = str(error)
+            return
         trace = f"c{len(self._traces)}"
         self._traces[trace] = name
         sent = self.client.send(Chunk(
@@ -353,7 +365,7 @@ def _none_under_way(release: Release) -> Release:
 KINDS = {
     "server_killed": _killed, "server_frozen": _frozen, "backend_killed": _stub_killed,
     "supervisor_killed": _supervisor_killed, "connection_cut": _cut, "answers_late": _cable(delay_s=0.06),
-    "answers_held": _cable(hold=True), "answers_lost": _cable(drop=True), "answers_damaged": _cable(corrupt=2),
+    "answers_held": _cable(hold=True), "answers_lost": _cable(drop=True), "answers_cut_off": _cable(truncate_bytes=30),
     "candidate_released": _released, "rolled_back": _rolled_back, "version_loaded": _installed,
 }
 
@@ -388,7 +400,7 @@ def rig_in(folder: Path):
         guard = subprocess.Popen(
             [sys.executable, "-m", "steadyhand_firmware_bridge.guard.main", "--robot", "ur5", "--robot-ip",
              slot.robot_host, "--socket-dir", str(sockets)],
-            stdout=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, text=True, env=children.environment(),
         )
         stack.callback(lambda: (guard.kill(), guard.wait(5)))
         common.await_ready(guard)
