@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from steadyhand.errors import ConfigError, SteadyhandError
@@ -67,7 +68,7 @@ def list_versions(args: argparse.Namespace) -> int:
             role = role_of(release, Version(number, contract.sha256))
         except SteadyhandError as error:
             wrong, cells, role, bad = str(error), ("refused", "", ""), role_of(release, number), bad + 1
-        table.add_row(str(number), *cells, role, wrong)
+        table.add_row(str(number), *cells, role, escape(wrong))
     Console().print(table)
     return 1 if bad else 0
 
