@@ -1,4 +1,4 @@
-"""`steadyhand policy`: the versions of the policy, what is wrong with one, and which serves: release, roll-back, shadow.
+"""`steadyhand policy`: versions of the policy, what is wrong with one, and which serves: release, roll-back, shadow.
 
 What an operator decides is written to `<out>/policy/MODEL.release.json`; the running agent follows it within a fifth of
 a second, from the next episode on. Nothing here touches the robot.
@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from steadyhand.errors import ConfigError, SteadyhandError
@@ -67,7 +68,7 @@ def list_versions(args: argparse.Namespace) -> int:
             role = role_of(release, Version(number, contract.sha256))
         except SteadyhandError as error:
             wrong, cells, role, bad = str(error), ("refused", "", ""), role_of(release, number), bad + 1
-        table.add_row(str(number), *cells, role, wrong)
+        table.add_row(str(number), *cells, role, escape(wrong))
     Console().print(table)
     return 1 if bad else 0
 
@@ -111,13 +112,13 @@ def status_lines(release: Release, config: ReleaseConfig) -> list[str]:
     if release.candidate is not None:
         stage, judged = config.stages[release.stage], releases.judge(release, config)
         lines += [
-            f"candidate: version {release.candidate}, stage {release.stage + 1} of {len(config.stages)}: one episode in "
-            f"{stage.every}, margin {stage.margin:g}",
+            f"candidate: version {release.candidate}, stage {release.stage + 1} of {len(config.stages)}: one episode "
+            f"in {stage.every}, margin {stage.margin:g}",
             f"episodes that count: candidate {release.candidate_counts}, stable {release.stable_counts}",
             f"worse: p = {judged.p_worse:.3g}, next look at {judged.worse_at} of the candidate's, rolls back below "
             f"{judged.worse_limit:.2g}",
-            f"not worse by {stage.margin:g}: p = {judged.p_not_worse:.3g}, next look at {judged.not_worse_at}, advances "
-            f"below {judged.not_worse_limit:.2g}",
+            f"not worse by {stage.margin:g}: p = {judged.p_not_worse:.3g}, next look at {judged.not_worse_at}, "
+            f"advances below {judged.not_worse_limit:.2g}",
         ]
     return lines + [f"  {line}" for line in release.history[-8:]]
 

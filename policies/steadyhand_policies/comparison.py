@@ -4,8 +4,8 @@
 equally good, given the successes of both together.
 
 *Not worse by `margin`*: exact non-inferiority. Null hypothesis p_candidate <= p_stable - margin. With U the exact upper
-bound of p_stable at confidence 1 - beta (Clopper and Pearson 1934), p = beta + P(Bin(n, U - margin) >= successes). It is
-valid because U is too small with probability beta at most, and otherwise the binomial tail is (Berger and Boos 1994).
+bound of p_stable at confidence 1 - beta (Clopper and Pearson 1934), p = beta + P(Bin(n, U - margin) >= successes). It
+is valid: U is too small with probability beta at most, and otherwise the tail is valid (Berger and Boos 1994).
 
 A release is looked at many times. The k-th look of a kind may spend `alpha * 6 / (pi k)^2`, which sums to alpha: so the
 probability that any look of this kind errs is below alpha, whenever one stops. Looks come at growing counts, the first
@@ -65,7 +65,7 @@ def alpha_of_look(k: int, alpha: float) -> float:
 
 
 def not_worse_first(margin: float, alpha: float) -> int:
-    """The fewest trials with which `not worse` can be shown at the first look: all successes, against a perfect stable."""
+    """The fewest trials that can show `not worse` at the first look: all successes, against a perfect stable."""
     tail = (1.0 - BETA_SHARE) * alpha_of_look(1, alpha)
     return math.ceil(math.log(tail) / math.log1p(-margin))
 

@@ -96,7 +96,7 @@ def check_statistics(contract: PolicyContract, facts: onnx_file.OnnxFacts) -> No
     mean, std = (np.asarray(v, dtype=np.float32) for v in (contract.normalisation.mean, contract.normalisation.std))
     for name, wanted in (("mean", (mean,)), ("std", (std, 1.0 / std))):
         if not any(_alike(held, value) for held in facts.vectors(len(mean)) for value in wanted):
-            raise ContractError(f"normalisation.{name}: the model holds no such numbers: statistics of another training")
+            raise ContractError(f"normalisation.{name}: the model holds no such numbers: another training's")
 
 
 def check_tensors(

@@ -42,7 +42,7 @@ class Engine:
         if self.provider != first:
             said = f"asked for {first}, the session runs on {self.provider}"
             if self._wanted != "auto":
-                raise ConfigError(f"provider: {said}; install steadyhand[gpu] and its CUDA, or give provider cpu or auto")
+                raise ConfigError(f"provider: {said}; install steadyhand[gpu] and its CUDA, or give cpu or auto")
             self.trouble = said
         if self.provider != CPU:
             self._standby = open_session(self._model, CPU)
@@ -57,7 +57,7 @@ class Engine:
         """The output for a batch. Raises PolicyError when no session can answer."""
         try:
             return self._run(self._session, batch)
-        except Exception as error:  # the engine raises classes of its own; on an accelerator each may mean that it is lost
+        except Exception as error:  # the engine raises classes of its own; each may mean a lost accelerator
             if self._standby is None:
                 raise PolicyError(f"{self.provider}: {str(error)[:160]}") from error
             cause = str(error)

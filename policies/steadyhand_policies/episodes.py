@@ -79,7 +79,8 @@ class EpisodeWatch:
             if phase is success:
                 self._end(Outcome.SUCCESS, events)
             elif phase not in within:
-                self._end(Outcome.VOID if self._void else Outcome.FAILURE, events)
+                void = self._void or phase is Phase.BLIND  # its fault is recorded after the phase
+                self._end(Outcome.VOID if void else Outcome.FAILURE, events)
         if phase in POLICY_PHASES and self._skill is None:
             self._skill, self._fault, self._void = phase, "", False
             events.append(Begun(phase.value))

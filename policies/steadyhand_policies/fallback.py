@@ -195,8 +195,7 @@ class FallbackPolicy:
     def _ask_primary(self, observation: np.ndarray, observation_id: str, deadline_s: float) -> ActionChunk | None:
         start_s = time.monotonic()
         try:
-            chunk = self._primary.infer(observation, observation_id, deadline_s)
-            self._check(chunk, observation_id)
+            chunk = self._checked(self._primary.infer(observation, observation_id, deadline_s), observation_id)
         except PolicyError as error:
             failure = failure_of(error)
             with self._lock:
@@ -212,20 +211,19 @@ class FallbackPolicy:
 
     def _ask_local(self, observation: np.ndarray, observation_id: str, deadline_s: float) -> ActionChunk:
         try:
-            chunk = self._local.infer(observation, observation_id, deadline_s)
-            self._check(chunk, observation_id)
+            chunk = self._checked(self._local.infer(observation, observation_id, deadline_s), observation_id)
         except PolicyError:
             with self._lock:
                 self._counts.refused += 1
             raise
         return chunk
 
-    def _check(self, chunk: ActionChunk, observation_id: str) -> None:
-        """Whoever answered: the reply names the observation and keeps the contract."""
+    def _checked(self, chunk: ActionChunk, observation_id: str) -> ActionChunk:
+        """Whoever answered: the reply names the observation and keeps the contract; its actions as (H, A)."""
         if chunk.observation_id != observation_id:
             raise PolicyError(f"{chunk.served_by}: answers {chunk.observation_id!r}, asked {observation_id!r}")
         try:
-            contracts.check_actions(self._contract, chunk.actions)
+            return replace(chunk, actions=contracts.check_actions(self._contract, chunk.actions))
         except ContractError as error:
             raise PolicyError(f"{chunk.served_by}: {error}") from error
 

@@ -85,14 +85,15 @@ class LivePolicy:
     # -- life --------------------------------------------------------------------------------------------------------
     def open(self) -> LivePolicy:
         """Open what serves. Raises ContractError, ConfigError or DependencyMissing: nothing moves without a policy."""
-        release, stable = self._file.read() if self._file is not None else None, None
+        release = stable = None
         if self._file is not None:
-            self._file.changed()
+            self._file.changed()  # before it is read: a change in between is news
+            release = self._file.read()
         if release is None:
             stable = self._open(self._first)
             release = Release(self._model, stable.version)
         self._plan = self._make(release, {stable.version: stable} if stable is not None else {})
-        self._episode = release.episodes
+        self._episode = self._plan.release.episodes
         self._pin = self._take_pin()
         self._thread = threading.Thread(target=self._work, name="policy-release", daemon=True)
         self._thread.start()
@@ -107,8 +108,8 @@ class LivePolicy:
             self._thread = None
         plan, self._plan = self._plan, None
         if plan is not None:
-            parts = [*([plan.shadow] if plan.shadow else []), *plan.members.values(), *(part for part, _ in self._retired)]
-            for part in parts:
+            shadow = [plan.shadow] if plan.shadow is not None else []
+            for part in (*shadow, *(part for part, _ in self._retired), *plan.members.values()):
                 part.close()
 
     # -- the agent's side ---------------------------------------------------------------------------------------------
@@ -125,7 +126,9 @@ class LivePolicy:
         """Of the episode under way, or of the last one."""
         return self._pin
 
-    def infer(self, observation: np.ndarray, observation_id: str, deadline_s: float, pin: Pin | None = None) -> ActionChunk:
+    def infer(
+        self, observation: np.ndarray, observation_id: str, deadline_s: float, pin: Pin | None = None
+    ) -> ActionChunk:
         """Answer one observation by the version of `pin` (default: of the present episode). Raises PolicyError."""
         pin = self._pin if pin is None else pin
         try:
@@ -180,10 +183,11 @@ class LivePolicy:
             try:
                 self._step()
                 self.trouble = ""
-            except SteadyhandError as error:  # what serves goes on serving
-                if self.trouble != str(error):
-                    self._say(f"release: {error}")
-                self.trouble = str(error)
+            except Exception as error:  # the edge of a thread: whatever it is, what serves goes on, and it is said
+                said = str(error) if isinstance(error, SteadyhandError) else f"{type(error).__name__}: {error}"
+                if self.trouble != said:
+                    self._say(f"release: {said}")
+                self.trouble = said
             if self._stopping:
                 return
 
@@ -193,8 +197,12 @@ class LivePolicy:
                 pin, what = self._events.get_nowait()
             except queue.Empty:
                 break
-            self._record(pin, what)
-        if self._file is not None and self._file.changed():
+            try:
+                self._record(pin, what)
+            except SteadyhandError:
+                self.events_lost += 1
+                raise
+        if self._file is not None and (self._file.changed() or self.trouble):
             release = self._file.read()
             if release is not None and release != self._plan.release:
                 self._follow(release)
@@ -213,8 +221,6 @@ class LivePolicy:
 
         before = self._plan.release
         after = self._file.update(change) if self._file is not None else change(None)
-        if self._file is not None:
-            self._file.changed()  # our own change is no news
         if after != before:
             self._follow(after)
 
@@ -260,9 +266,10 @@ class LivePolicy:
         member = self._open(version.number)
         if member.version != version:
             member.close()
-            raise ContractError(f"sha256 of version {version.number}: the contract there is {member.version.sha256[:12]}, "
-                                f"the release was of {version.sha256[:12]}: a version was changed; `steadyhand policy "
-                                f"serve {version.number}` accepts it")
+            raise ContractError(
+                f"sha256 of version {version.number}: found {member.version.sha256[:12]}, the release was of "
+                f"{version.sha256[:12]}: a version was changed; `steadyhand policy serve {version.number}` accepts it"
+            )
         return member
 
     def _dropped(self, release: Release, version: Version, why: str) -> Release:

@@ -41,7 +41,7 @@ class OnnxFacts:
             raise ContractError(f"opset: {self.path.name} names none of ONNX's own; is it an ONNX file?")
         for domain, version in self.opsets.items():
             if domain not in ("", "ai.onnx"):
-                raise ContractError(f"opset: domain {domain!r} in {self.path.name}; a stock server has no such operators")
+                raise ContractError(f"opset: domain {domain!r} in {self.path.name}: a stock server has not got it")
             if not OPSET_MIN <= version <= OPSET_MAX:
                 raise ContractError(f"opset: found {version}, accepted {OPSET_MIN} to {OPSET_MAX}: export it again")
 

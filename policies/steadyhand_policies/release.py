@@ -72,7 +72,7 @@ STAGES = (Stage(100, 0.20), Stage(10, 0.10), Stage(1, 0.05))
 
 @dataclass(frozen=True)
 class ReleaseConfig:
-    """`alpha`: probability, over all looks of a stage, of taking back what is as good, and of advancing what is worse."""
+    """`alpha`: probability, over all looks of a stage, to take back what is as good, and to advance what is worse."""
 
     stages: tuple[Stage, ...] = STAGES
     alpha: float = 0.01

@@ -20,7 +20,7 @@ LOCK_S = 2.0
 
 
 class ReleaseFile:
-    """`read`, `update`, `changed`. Nothing is written before somebody decides something."""
+    """`read`, `update`, `changed`. Nothing is written before somebody decides something. One thread uses one object."""
 
     def __init__(self, folder: Path, model: str) -> None:
         self.model = model
@@ -61,10 +61,9 @@ class ReleaseFile:
             self._write(release)
 
     def changed(self) -> bool:
-        """Whether the file is another than at the last call."""
+        """Whether somebody else wrote the file since the last call."""
         try:
-            found = self.path.stat()
-            now = (found.st_ino, found.st_mtime_ns, found.st_size)
+            now = _mark(self.path.stat())
         except OSError:
             now = None
         before, self._seen = self._seen, now
@@ -77,7 +76,9 @@ class ReleaseFile:
                 file.write(release_codec.dump(release))
                 file.flush()
                 os.fsync(file.fileno())
+                mark = _mark(os.fstat(file.fileno()))
             scratch.replace(self.path)
+            self._seen = mark  # our own change is no news
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror}") from error
 
@@ -99,3 +100,8 @@ class ReleaseFile:
                         raise ConfigError(f"{self.path}: another process holds it for more than {LOCK_S} s") from None
                     time.sleep(0.02)
             yield
+
+
+def _mark(found: os.stat_result) -> tuple[int, int, int]:
+    """What tells one content of the file from another: each is a file of its own."""
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -102,11 +102,11 @@ def with_camera(facts: RuntimeFacts, perception_contract: Path, rate_hz: float =
     except (OSError, ValueError) as error:
         raise ConfigError(f"{perception_contract}: no readable contract of perception ({error})") from error
     camera = _field(perception_contract, content, "camera", dict)
-    shape = (_field(perception_contract, camera, "height_px", int), _field(perception_contract, camera, "width_px", int), 3)
+    height, width = (_field(perception_contract, camera, name, int) for name in ("height_px", "width_px"))
     encoding, frame = (_field(perception_contract, content, name, str) for name in ("encoding", "frame"))
     digest = hashlib.sha256(json.dumps(camera, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     return replace(
-        facts, sensors=(*facts.sensors, Sensor(CAMERA, encoding, frame, shape, rate_hz)),
+        facts, sensors=(*facts.sensors, Sensor(CAMERA, encoding, frame, (height, width, 3), rate_hz)),
         calibration={**facts.calibration, CAMERA: digest},
     )
 

@@ -22,7 +22,7 @@ DIFFERS = 0.1  # of an action's unit: 2 mm a period, a tenth of the largest step
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One comparison. `largest`: of each action element over the chunk, in its own units; `votes`: signs that differ."""
+    """One comparison. `largest`: of each action element over the chunk; `votes`: signs that differ."""
 
     observation_id: str
     largest: tuple[float, ...]
@@ -78,7 +78,8 @@ class Shadow:
             mean = self._sum / max(1, self._compared)
             return ShadowStatistics(
                 self.version, self._compared, self._refused, self._overtaken, self._differing, self._vote_differs,
-                self._contract.action.names, tuple(map(float, mean)), tuple(map(float, self._largest)), self._last_error,
+                self._contract.action.names, tuple(map(float, mean)), tuple(map(float, self._largest)),
+                self._last_error,
             )
 
     def close(self) -> None:

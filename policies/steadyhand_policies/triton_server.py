@@ -1,8 +1,8 @@
 """`steadyhand-triton`: start a Triton server on a model repository, prove it by a canary, keep it alive.
 
 Ready means that a real inference gave the recorded answer, not that a port is open. While it runs, the canary is asked
-every second: a server that died is restarted at once, one that hangs or answers wrongly after three misses. A version that
-appears in the repository is checked, then loaded beside those that serve; one that fails its check is named and not loaded.
+every second: a server that died is restarted at once, one that hangs or answers wrongly after three misses. A version
+that appears in the repository is checked, then loaded beside those that serve; a bad one is named and not loaded.
 """
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Supervisor:
 
     def _start(self, stop: threading.Event) -> None:
         begin_s = time.monotonic()
-        self._versions.forget()  # a new server loads whatever is there
+        self._versions.restarted()
         self._process.start()
         self._status("starting")
         while not stop.is_set():

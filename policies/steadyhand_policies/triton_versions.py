@@ -52,12 +52,11 @@ class ServedVersions:
         self._repository, self._model = repository, model
         self.served: tuple[int, ...] = ()
         self.refused: dict[int, str] = {}
-        self._sound: set[int] = set()
+        self._sound = set(repositories.versions(repository, model))  # whoever starts a server has checked them
 
-    def forget(self) -> None:
-        """A new server is being started: it loads whatever lies in the repository now."""
-        self.served, self.refused = repositories.versions(self._repository, self._model), {}
-        self._sound = set(self.served)
+    def restarted(self) -> None:
+        """A new server is being started: it loads whatever it can of what lies in the repository now."""
+        self.served = repositories.versions(self._repository, self._model)
 
     def follow(self, client: TritonPolicy) -> list[str]:
         """Load what is new and sound; lines for the log. Called between canaries, never by a control loop.

@@ -1,4 +1,4 @@
-"""Versions on a real Triton server: loaded while it serves, each asked by its number, a bad one refused, releases on it."""
+"""Versions on a real Triton server: loaded while it serves, each asked by its number, a bad one refused; releases."""
 import os
 import shutil
 import threading
@@ -103,7 +103,7 @@ def test_a_release_on_the_server_changes_version_between_episodes_and_rolls_back
     file = ReleaseFile(tmp_path, MODEL)
     open_version = opener(models, MODEL, server.status()["grpc"])
     config = ReleaseConfig((Stage(2, 0.2), Stage(1, 0.1)))
-    live = LivePolicy(MODEL, open_version, 1, file, config).open()
+    live = LivePolicy(MODEL, open_version, 1, ReleaseFile(tmp_path, MODEL), config).open()
     try:
         second = open_version(2)
         file.update(lambda found: releases.begin(found or Release(MODEL, live.pin.version), second.version, "r"))

@@ -1,4 +1,4 @@
-"""The reader of ONNX files takes any bytes: it answers, or refuses by name; and reads what the writer of tests wrote."""
+"""The reader of ONNX files takes any bytes: it answers, or refuses by name; and reads what was written."""
 import numpy as np
 import pytest
 from hypothesis import given, settings

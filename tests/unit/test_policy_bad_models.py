@@ -65,7 +65,8 @@ def test_an_unknown_operator_is_named(tmp_path):
 def test_a_model_that_answers_what_is_no_number_is_refused(tmp_path, value):
     weights, bias = onnx.weights_of(1)
     bias[12] = value
-    refused(version(tmp_path, weights=weights, bias=bias, function="Identity", golden=False), r"actions\[\d\]\.\w+: -?(nan|inf)")
+    files = version(tmp_path, weights=weights, bias=bias, function="Identity", golden=False)
+    refused(files, r"actions\[\d\]\.\w+: -?(nan|inf)")
 
 
 def test_a_model_that_leaves_its_range_is_refused(tmp_path):
@@ -136,7 +137,8 @@ def test_statistics_of_another_training_are_refused(tmp_path):
     files = version(tmp_path)
     shipped = contracts.load(files.contract)
     mean = tuple(1.01 * v for v in shipped.normalisation.mean)
-    stale = contracts.Normalisation(mean, shipped.normalisation.std, contracts.statistics_hash(mean, shipped.normalisation.std))
+    std = shipped.normalisation.std
+    stale = contracts.Normalisation(mean, std, contracts.statistics_hash(mean, std))
     files.contract.write_text(contracts.dump(replace(shipped, normalisation=stale)))
     refused(files, "normalisation.mean: the model holds no such numbers")
 

@@ -1,4 +1,4 @@
-"""Overlapping chunks: the delay that is reckoned with, the steps that are over on arrival, the seam at the hand-over."""
+"""Overlapping chunks: the delay that is reckoned with, the steps that are over on arrival, the seam."""
 import math
 from types import SimpleNamespace
 
@@ -38,7 +38,8 @@ def test_what_is_no_time_is_not_remembered(value):
 @pytest.mark.parametrize("make, match", [
     (lambda: LatencyConfig(0), "window"), (lambda: LatencyConfig(10, 0.1), "quantile"),
     (lambda: ChunkConfig(0.0, 8), "period_s"), (lambda: ChunkConfig(0.05, 0), "horizon"),
-    (lambda: ChunkConfig(0.05, 8, reserve_steps=8), "reserve_steps"), (lambda: ChunkConfig(0.05, 8, seam_max=0.0), "seam_max"),
+    (lambda: ChunkConfig(0.05, 8, reserve_steps=8), "reserve_steps"),
+    (lambda: ChunkConfig(0.05, 8, seam_max=0.0), "seam_max"),
 ])
 def test_a_wrong_configuration_is_named(make, match):
     with pytest.raises(ConfigError, match=match):

@@ -66,7 +66,7 @@ def test_a_cancelled_task_and_an_operators_stop_are_void():
     "fault, detail, outcome",
     [
         ("disarmed", "stop_requested: operator", Outcome.VOID), ("disarmed", "command_source_silent", Outcome.FAILURE),
-        ("perception_lost", "", Outcome.VOID), ("target_moved", "", Outcome.VOID), ("grasp_empty", "", Outcome.FAILURE),
+        ("target_moved", "", Outcome.VOID), ("grasp_empty", "", Outcome.FAILURE),
         ("chunks_refused", "velocity", Outcome.FAILURE), ("policy_unavailable", "", Outcome.FAILURE),
         ("step_deadline", "", Outcome.FAILURE),
     ],
@@ -79,6 +79,14 @@ def test_whose_fault_an_end_is(fault, detail, outcome):
     records += [Record("result", 2.0, {"code": "STOPPED"})] if fault == "disarmed" else \
         [Record("phase", 2.0, {"phase": "back_off", "before": "pick"})]
     assert watch.take(records) == [Ended("pick", outcome, fault)]
+
+
+def test_a_blind_camera_is_void_though_its_fault_is_recorded_after_the_phase():
+    watch = EpisodeWatch()
+    watch.take([Record("phase", 1.0, {"phase": "pick", "before": "home"})])
+    blind = Record("phase", 2.0, {"phase": "blind", "before": "pick"})
+    records = [blind, Record("fault", 2.0, {"name": "perception_lost"})]
+    assert watch.take(records) == [Ended("pick", Outcome.VOID, "")]
 
 
 def test_a_fault_of_before_says_nothing_of_the_next_attempt():

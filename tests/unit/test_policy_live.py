@@ -1,6 +1,8 @@
-"""Releases, roll-backs and shadows of real models in this process: between episodes, never within one, without a pause."""
+"""Releases, roll-backs and shadows of real models in this process: between episodes, never within one, no pause."""
+import shutil
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,22 +32,20 @@ def until(condition, what):
 
 
 class Rig:
-    """Versions 1, 2 and 3 of a repository, a release's file, and the live policy on them."""
+    """A copy of the repository, a release's file, and the live policy on them."""
 
-    def __init__(self, folder):
-        self.repository = onnx.repository_with(folder / "models", 1, 2, 3)
-        self.file = ReleaseFile(folder / "policy", MODEL)
+    def __init__(self, folder, made):
+        models, self.versions, self.golden = made
+        self.repository = Path(shutil.copytree(models, folder / "models"))
+        self.folder = folder / "policy"
+        self.file = ReleaseFile(self.folder, MODEL)  # the operator's end; the policy has its own
         self.said, self.disagreements, self.live = [], [], None
         self._open = opener(self.repository, MODEL)
-        self.versions = {}
-        for number in (1, 2, 3):
-            member = self._open(number)
-            self.versions[number] = member.version
-            member.close()
 
     def open(self, config=EVERY_SECOND, first=1) -> LivePolicy:
         self.live = LivePolicy(
-            MODEL, self._open, first, self.file, config, self.said.append, self.disagreements.append
+            MODEL, self._open, first, ReleaseFile(self.folder, MODEL), config, self.said.append,
+            self.disagreements.append,
         ).open()
         return self.live
 
@@ -56,19 +56,17 @@ class Rig:
         return self.decide(lambda r: releases.begin(r, self.versions[number], "r"))
 
     def ask(self, observation_id="o", pin=None):
-        contract = self.live.pin.member.contract
+        contract = self.live.pin.member.contract  # the versions share the observation of the canary
         return self.live.infer(np.float32(contract.canary.observation), observation_id, LIMIT_S, pin)
 
     def serves(self) -> int:
         """Whose answer an inference gives, by its content."""
         answer = self.ask().actions
-        for number in self.versions:
-            member = self._open(number)
-            golden = np.array(member.contract.canary.actions)
-            member.close()
-            if np.abs(answer - golden).max() < 1e-3:
-                return number
-        raise AssertionError("nobody's answer")
+        return next(number for number, golden in self.golden.items() if np.abs(answer - golden).max() < 1e-3)
+
+    def told(self, words) -> str:
+        """The line with these words, once it was said."""
+        return until(lambda: next((line for line in self.said if words in line), ""), words)
 
     def candidates_turn(self):
         """Episodes until one is the candidate's; its pin."""
@@ -78,9 +76,21 @@ class Rig:
         raise AssertionError("never the candidate's turn")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Three versions: their repository, and what each is and answers."""
+    models = onnx.repository_with(tmp_path_factory.mktemp("models"), 1, 2, 3)
+    versions, golden = {}, {}
+    for number in (1, 2, 3):
+        member = opener(models, MODEL)(number)
+        versions[number], golden[number] = member.version, np.array(member.contract.canary.actions)
+        member.close()
+    return models, versions, golden
+
+
 @pytest.fixture
-def rig(tmp_path):
-    rig = Rig(tmp_path)
+def rig(tmp_path, made):
+    rig = Rig(tmp_path, made)
     yield rig
     if rig.live is not None:
         rig.live.close()
@@ -132,7 +142,8 @@ def test_episodes_move_the_release_and_what_they_say_is_kept(rig):
         rig.live.end_episode(Outcome.SUCCESS)
         until(lambda: rig.live.release() != before, "the episode is recorded")
     assert rig.live.release().stable == rig.versions[2] == rig.file.read().stable
-    assert any("not worse by 0.2" in line for line in rig.said) and "stable version now" in rig.said[-1]
+    rig.told("not worse by 0.2")
+    rig.told("stable version now")
     assert rig.live.begin_episode().version == rig.versions[2]
 
 
@@ -144,7 +155,8 @@ def test_a_bad_candidate_is_taken_back_by_its_episodes(rig):
         pin = rig.live.begin_episode()
         rig.live.end_episode(Outcome.SUCCESS if pin.share is Share.STABLE else Outcome.FAILURE)
         until(lambda: rig.live.release() != before, "the episode is recorded")
-    assert rig.live.release().stable == rig.versions[1] and "rolled back: worse" in rig.said[-1]
+    assert rig.live.release().stable == rig.versions[1]
+    rig.told("rolled back: worse")
 
 
 def test_an_episode_of_another_release_counts_no_more(rig):
@@ -177,7 +189,7 @@ def test_a_candidate_that_breaks_its_contract_is_taken_back_at_once(rig):
     with pytest.raises(PolicyError, match="nan"):
         rig.ask()
     until(lambda: rig.live.release().candidate is None, "taken back")
-    assert "broke its contract" in rig.said[-1] and "nan" in rig.said[-1]
+    assert "nan" in rig.told("broke its contract")
     with pytest.raises(PolicyError):
         rig.ask()  # still the same episode: no other version steps in
     assert rig.live.begin_episode().version == rig.versions[1] and rig.serves() == 1
@@ -230,8 +242,7 @@ def test_a_damaged_state_is_refused_at_the_start_and_ignored_while_serving(rig):
 def test_a_shadow_is_compared_and_never_answers(rig):
     rig.decide(lambda r: releases.with_shadow(r, rig.versions[3]))
     rig.open()
-    member = rig.live.pin.member
-    expected = np.abs(np.array(member.contract.canary.actions) - np.array(rig._open(3).contract.canary.actions)).max(axis=0)
+    expected = np.abs(rig.golden[1] - rig.golden[3]).max(axis=0)
     for k in range(20):
         assert rig.serves() == 1
         until(lambda: len(rig.disagreements) > k, "compared")
