@@ -146,9 +146,9 @@ class AlarmsConfig:
 class ValidationConfig:
     """The clean set: fixed scenes on the identified plant, never trained on, never reported as a result."""
 
+    first_seed: int = ranged(0, 1_000_000_000)
     every_updates: int = ranged(1, 100_000, 20)
     episodes: int = ranged(1, 10_000, 100)
-    first_seed: int = ranged(0, 1_000_000_000)
     p_value: float = ranged(1e-6, 0.5, 0.01)  # worse than the best by a paired test at this level: roll back
     rollbacks_max: int = ranged(0, 100, 3)  # one more ends the training; the best checkpoint is its result
     rate_factor: float = ranged(0.05, 1.0, 0.5)  # on the learning rate, at a roll-back
@@ -158,8 +158,8 @@ class ValidationConfig:
 class EvaluationConfig:
     """Held-out scenes, read by the final evaluation only."""
 
-    episodes: int = ranged(1, 100_000, 500)
     first_seed: int = ranged(0, 1_000_000_000)
+    episodes: int = ranged(1, 100_000, 500)
 
 
 @dataclass(frozen=True)

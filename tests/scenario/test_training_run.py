@@ -111,7 +111,7 @@ def test_the_committed_files_re_evaluate_the_figure(done, tmp_path, monkeypatch)
 def test_a_score_needs_its_observations(done):
     folder, _ = done
     with runs.open_run_pool(config()) as pool:
-        found = evaluate.tampered(Actor.load(folder / "best.npz"), EvaluationConfig(60, 900_000_000), pool)
+        found = evaluate.tampered(Actor.load(folder / "best.npz"), EvaluationConfig(900_000_000, 60), pool)
     for name in ("shuffled", "mirrored", "noisy", "frozen", "delayed"):
         assert found[name]["success"] < found["clean"]["success"] and found[name]["p"] < 0.01, (name, found)
 
