@@ -103,12 +103,12 @@ class Progress:
         """`n` more are done."""
         self._done += n
         now_s = time.monotonic()
-        last = self._done >= self._total
+        last = self._done >= self._total > self._done - n
         if not last and now_s - self._told_s < (0.1 if self._bar else self._every_s):
             return
         self._told_s = now_s
         rate = (self._done - self._first) / max(now_s - self._start_s, 1e-9)
-        left = (self._total - self._done) / rate if rate > 0 else float("inf")
+        left = max(0, self._total - self._done) / rate if rate > 0 else float("inf")
         text = f"{self._what} {self._done}/{self._total} {rate:.1f}/s, {_span(left)} left {note}".rstrip()
         if not self._bar:
             print(text, file=self._out, flush=True)

@@ -31,9 +31,9 @@ TEXT = f"""
 name: reach
 seed: 1
 environment: {{id: "{reach.ID}"}}
-demonstrations: {{episodes: 3, first_seed: 0, noise: 0.1, expert: "tests.support.reach:expert"}}
+demonstrations: {{episodes: 6, first_seed: 0, noise: 0.1, expert: "tests.support.reach:expert"}}
 network: {{hidden: [32, 32]}}
-cloning: {{epochs: 40, batch: 32, learning_rate: 3.0e-3, curve: [1]}}
+cloning: {{epochs: 60, batch: 16, learning_rate: 3.0e-3, curve: [2]}}
 ppo: {{steps: 6144, environments: 2, fragment_steps: 256, batch: 128, passes: 6, learning_rate: 1.0e-3,
        warm_up_steps: 1024, target_kl: 0.05}}
 validation: {{every_updates: 4, episodes: 40, first_seed: 600000000}}
@@ -92,7 +92,7 @@ def test_the_learning_curve_is_a_table_and_a_picture(done):
     assert [int(r["update"]) for r in found] == list(range(12))
     assert found[3]["validation"] and not found[4]["validation"] and found[-1]["validation"]
     assert float(found[0]["std"]) == pytest.approx(0.2, abs=1e-3) and float(found[-1]["std"]) <= 0.1001
-    for name in ("ppo.png", "cloning_3.png", "cloning_1.png"):
+    for name in ("ppo.png", "cloning_6.png", "cloning_2.png"):
         assert (folder / name).stat().st_size > 1000
 
 
@@ -105,7 +105,7 @@ def test_the_committed_files_re_evaluate_the_figure(done, tmp_path, monkeypatch)
     with runs.open_run_pool(config()) as pool:
         again = evaluate.held_out(actor, config().evaluation, pool)
     assert again["deterministic"] == result["tuned"]["deterministic"]
-    assert actor.about["run"] == "reach" and actor.about["demonstrations"] == 3
+    assert actor.about["run"] == "reach" and actor.about["demonstrations"] == 6
 
 
 def test_a_score_needs_its_observations(done):
@@ -166,7 +166,7 @@ def test_another_configuration_does_not_go_on(done):
 
 def test_samples_that_do_not_fit_the_state_are_refused(done, tmp_path):
     c = config()
-    actor = Actor.load(done[0] / "cloned_3.npz")
+    actor = Actor.load(done[0] / "cloned_6.npz")
     with runs.open_run_pool(c) as pool:
         tuning = FineTuning(c, actor, pool, Memory(), tmp_path)
         tuning.run(stop=lambda: tuning.state.updates >= 2)
@@ -190,7 +190,7 @@ def tuned(changes: dict, tmp_path, actor, patience=2, rollbacks_max=3, **alarm) 
 
 def test_an_induced_entropy_collapse_is_caught(done, tmp_path):
     """A reward for certainty in place of one for entropy: the deviation collapses, the alarm stands, it rolls back."""
-    actor = Actor.load(done[0] / "cloned_3.npz")
+    actor = Actor.load(done[0] / "cloned_6.npz")
     tuning = tuned({"entropy_coefficient": -1.0, "learning_rate": 2e-2, "target_kl": 10.0}, tmp_path, actor, kl_max=1e3,
                    spread_min=0.0, rollbacks_max=0)
     found = rows(tmp_path)
@@ -219,7 +219,7 @@ def test_a_fall_on_the_clean_set_is_undone(done, tmp_path):
 
 
 def test_the_early_stop_bounds_the_divergence(done, tmp_path):
-    actor = Actor.load(done[0] / "cloned_3.npz")
+    actor = Actor.load(done[0] / "cloned_6.npz")
     wild = tuned({"learning_rate": 1e-2, "target_kl": 10.0, "steps": 2048}, tmp_path / "a", actor, patience=99)
     tame = tuned({"learning_rate": 1e-2, "target_kl": 0.01, "steps": 2048}, tmp_path / "b", actor, patience=99)
     kl = [max(float(r["kl"]) for r in rows(t._folder)) for t in (wild, tame)]

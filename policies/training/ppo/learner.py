@@ -23,8 +23,6 @@ from policies.training.rollout.actor import Actor
 from policies.training.rollout.fragment import Fragment
 from steadyhand.errors import ConfigError
 
-_SEEDS = 2**32
-
 
 class Normalise(BaseFeaturesExtractor):
     """Observations as the actor sees them: normalised with the demonstrations' statistics, and clipped."""
@@ -101,7 +99,7 @@ class Learner:
 
     def update(self, fragments: list[Fragment], iteration: int, frozen: bool) -> Updated:
         """One PPO update. Of each environment one fragment of equal length, in order; `frozen`: the critic alone."""
-        set_random_seed(int(np.random.SeedSequence([self._seed, iteration, 2]).generate_state(1)[0] % _SEEDS))
+        set_random_seed(int(np.random.SeedSequence([self._seed, iteration, 2]).generate_state(1)[0]))
         observation = torch.as_tensor(np.stack([f.observation for f in fragments], axis=1))  # (n, E, D)
         before = self._distribution(observation)
         self._fill(fragments, observation)
