@@ -178,10 +178,10 @@ def test_samples_that_do_not_fit_the_state_are_refused(done, tmp_path):
 
 
 # -- alarms ------------------------------------------------------------------------------------------------------------
-def tuned(changes: dict, tmp_path, actor, patience=2, rollbacks_max=3, **alarm) -> FineTuning:
+def tuned(changes: dict, tmp_path, actor, patience=2, rollbacks_max=3, every_updates=4, **alarm) -> FineTuning:
     c = config()
     c = replace(c, ppo=replace(c.ppo, warm_up_steps=0, **changes), alarms=replace(c.alarms, patience=patience, **alarm),
-                validation=replace(c.validation, rollbacks_max=rollbacks_max))
+                validation=replace(c.validation, rollbacks_max=rollbacks_max, every_updates=every_updates))
     with runs.open_run_pool(c) as pool:
         tuning = FineTuning(c, actor, pool, Memory(), tmp_path)
         tuning.run()
@@ -191,8 +191,8 @@ def tuned(changes: dict, tmp_path, actor, patience=2, rollbacks_max=3, **alarm) 
 def test_an_induced_entropy_collapse_is_caught(done, tmp_path):
     """A reward for certainty in place of one for entropy: the deviation collapses, the alarm stands, it rolls back."""
     actor = Actor.load(done[0] / "cloned_6.npz")
-    tuning = tuned({"entropy_coefficient": -1.0, "learning_rate": 2e-2, "target_kl": 10.0}, tmp_path, actor, kl_max=1e3,
-                   spread_min=0.0, rollbacks_max=0)
+    tuning = tuned({"entropy_coefficient": -1.0, "learning_rate": 5e-3, "passes": 20, "target_kl": 10.0}, tmp_path, actor,
+                   kl_max=1e3, spread_min=0.0, rollbacks_max=0, every_updates=99)
     found = rows(tmp_path)
     first = next(i for i, r in enumerate(found) if "entropy" in r["alarms"])
     assert found[first + 1]["rolled_back"] == "entropy"
