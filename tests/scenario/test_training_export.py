@@ -34,7 +34,7 @@ def exported(request, tmp_path_factory):
     d = about.observation_dim
     mean, std = np.full(d, 0.05), np.full(d, 0.1)
     actor = initial_actor(mean, std, 10.0, (16, 16), 0.2, about.low, about.high, 1)
-    actor = replace(actor, weights=tuple(5 * w for w in actor.weights))
+    actor = replace(actor, weights=(*actor.weights[:-1], 500 * actor.weights[-1]))
     contract = export_actor(actor, about, request.param, TRAINING, SCORE, folder, "grasp_test")
     return actor, about, contract, folder
 
