@@ -34,7 +34,8 @@ def main() -> None:
                 episodes += 1
                 env.reset()
             cpu, wall = cpu + time.process_time() - cpu_from, wall + time.perf_counter() - wall_from
-        print(json.dumps({"steps": steps, "cpu_s": cpu, "wall_s": wall, "episodes": episodes}), file=ANSWERS, flush=True)
+        answer = {"steps": steps, "cpu_s": cpu, "wall_s": wall, "episodes": episodes}
+        print(json.dumps(answer), file=ANSWERS, flush=True)
 
 
 if __name__ == "__main__":
