@@ -8,8 +8,12 @@ import os
 import sys
 import time
 
-import gymnasium
-import panda_gym  # noqa: F401  registers
+# PyBullet prints banners to stdout, where the answers go: they get a descriptor of their own, the banners stderr.
+ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+
+import gymnasium  # noqa: E402
+import panda_gym  # noqa: E402, F401  registers
 
 
 def main() -> None:
@@ -19,7 +23,7 @@ def main() -> None:
     env = gymnasium.make(env_id)
     env.reset(seed=seed)
     env.action_space.seed(seed)
-    print("ready", env_id, flush=True)
+    print("ready", env_id, file=ANSWERS, flush=True)
     for line in sys.stdin:
         steps, episodes, cpu, wall = int(line), 0, 0.0, 0.0
         for _ in range(steps):
@@ -30,7 +34,8 @@ def main() -> None:
                 episodes += 1
                 env.reset()
             cpu, wall = cpu + time.process_time() - cpu_from, wall + time.perf_counter() - wall_from
-        print(json.dumps({"steps": steps, "cpu_s": cpu, "wall_s": wall, "episodes": episodes}), flush=True)
+        answer = {"steps": steps, "cpu_s": cpu, "wall_s": wall, "episodes": episodes}
+        print(json.dumps(answer), file=ANSWERS, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whatever the envelope certifies, the gate admits; the closed chain is the DH chain."""
+"""What is certified the gate admits, what is refused it refuses; the closed chain is the DH chain."""
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -66,11 +66,17 @@ def test_what_is_certified_the_gate_admits(seed, formulation, latency):
             return
         for _ in range(latency):
             player.advance()
-        before, history = player.certified, player._motion()[0].copy()
+        before, refused, history = player.certified, sum(player.refused.values()), player._motion()[0].copy()
         player.offer(first, later, now)
         if player.certified > before:
             verdict = gate.check_plan(motion._full_plan(*player._unfinished), history)
             assert verdict.accepted, verdict
+        elif sum(player.refused.values()) > refused:
+            whole = motion.StepPlayer(_Nobody(), certify=False)
+            whole.reset(q[0])
+            for name in ("cycle", "_q", "_qd", "_qdd", "_index", "_before", "_unfinished"):
+                setattr(whole, name, getattr(player, name))
+            assert not whole.offer(first, later, now)
 
 
 class _Nobody:

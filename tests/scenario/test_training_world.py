@@ -33,9 +33,10 @@ def by_runtime(setpoints):
     return np.array(seen)
 
 
-def by_training(setpoints, rates=Rates(), plant=PlantParameters()):
+def by_training(setpoints, rates=Rates(), plant=PlantParameters(), detail="contact"):
     with TrainingWorld(WorldConfig(n_cubes=1), plant, rates) as world:
         seen = []
+        world.detail(detail)
         for q, qd in zip(*setpoints):
             world.cycle(q.tolist(), qd.tolist())
             seen.append(world.q_rad)
@@ -52,10 +53,11 @@ def test_at_the_runtimes_rates_it_is_the_runtimes_world():
     assert np.abs(by_training(motion(), RUNTIME_RATES) - by_runtime(motion())).max() < 1e-6
 
 
-def test_at_its_own_rates_the_tool_is_where_the_runtimes_is():
-    """At up to 0.5 m/s of the tool; on the real arm the identified model errs by some tenths of a millimetre itself."""
-    apart = tools_mm(by_training(motion()), by_runtime(motion()))
-    assert np.median(apart) < 0.5 and apart.max() < 1.5
+@pytest.mark.parametrize("detail", ["free", "near", "contact"])
+def test_at_its_own_rates_the_tool_is_where_the_runtimes_is(detail):
+    """At up to 0.5 m/s of the tool: a motor period of 4 ms instead of 2 comes 1 ms late."""
+    apart = tools_mm(by_training(motion(), detail=detail), by_runtime(motion()))
+    assert np.median(apart) < 0.7 and apart.max() < 1.5
 
 
 def grasp(world, step, seed, offset_m):
@@ -92,7 +94,7 @@ def test_a_grasp_ends_as_in_the_runtimes_world(seed, offset_m):
     with TrainingWorld(WorldConfig(n_cubes=1)) as world:
         here, other = grasp(world, lambda q, qd: world.cycle(q.tolist(), qd.tolist()), seed, offset_m)
     assert np.abs(there).max() < 0.02  # held
-    assert np.abs(here - there).max() < 0.002 and abs(width - other) < 0.0005
+    assert np.abs(here - there).max() < 0.0015 and abs(width - other) < 0.0005
 
 
 def test_same_seed_same_bits_after_another_episode():
@@ -116,8 +118,7 @@ def test_a_payload_hangs_and_a_bias_shows():
     assert np.abs(by_training(still, plant=PlantParameters(bias_rad=bias))[-1] - HOME - bias).max() < 3e-4
 
 
-@pytest.mark.parametrize("bad", [{"physics_hz": 240}, {"exchanges": 3}, {"exchanges": 2, "motor_steps": 3},
-                                 {"solver_iterations": 0}])
+@pytest.mark.parametrize("bad", [{"free_hz": 240}, {"contact_hz": 125}, {"exchanges": 3}, {"exchanges": 0}])
 def test_rates_name_what_does_not_fit(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
         Rates(**bad)

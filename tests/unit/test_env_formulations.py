@@ -44,8 +44,8 @@ def test_a_motion_that_is_wanted_is_kept():
     action = np.array([0.5, -0.3, 0.2, 0.4, -1.0])
     twist = np.array([*(action[:3] * STEP_M), 0, 0, action[3] * policy_io.STEP_YAW_RAD]) / PERIOD_S
     first, later = joint_step(f.CARTESIAN, action, arm(twist))
-    assert np.allclose(first, later, atol=1e-9)
-    assert np.allclose(kinematics.jacobian(Q) @ first / PERIOD_S, twist, atol=1e-9)
+    assert np.allclose(first, later, atol=1e-5)
+    assert np.allclose(kinematics.jacobian(Q) @ first / PERIOD_S, twist, atol=1e-4)
 
 
 def test_a_tilted_tool_is_brought_down():

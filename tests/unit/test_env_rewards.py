@@ -141,7 +141,7 @@ def test_plus_ten_minus_fifty_teaches_to_freeze_and_ours_does_not(seed):
     assert source.going_pays < 0.0 < ours.going_pays
     frozen, mended = (evaluate(c, learn(c, seed), seed) for c in (source, ours))
     assert frozen.frozen > 0.95
-    assert mended.arrived > 0.7 and mended.frozen < 0.1
+    assert mended.arrived > 0.6 and mended.frozen < 0.1
     assert mended.hit < 2 * ours.unseen_share  # it waits while it sees somebody
 
 

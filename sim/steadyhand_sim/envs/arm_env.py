@@ -167,6 +167,7 @@ class ArmEnv(gymnasium.Env):
 
     def _pass_period(self) -> None:
         player, pending = self._player, self._pending
+        self._world.detail(self._detail())
         end_s = (self._steps + 1) * PERIOD_S - 1e-9
         while player.cycle * CYCLE_S < end_s:
             while pending and pending[0][0] <= player.cycle:
@@ -264,6 +265,10 @@ class ArmEnv(gymnasium.Env):
     def _extra(self) -> tuple[float, ...]:
         """Elements that the task adds to the observation, as `extra_names`."""
         return ()
+
+    def _detail(self) -> str:
+        """How fine physics must run for the next period, as `TrainingWorld.detail`."""
+        return "contact"
 
     def _things(self) -> list:
         """What a picture shows beside arm and cubes, as `views.TaskRenderer.show` takes it."""

@@ -1,9 +1,10 @@
-"""A region of motion that the gate always admits, decided in a few dozen floating-point operations.
+"""What the gate would say of a plan, where that can be told in a few dozen floating-point operations.
 
 `SafetyGate.check_plan` costs a millisecond a plan, as much as everything else of a training step. Most plans of a
 training run are plainly good: gentle, tool pointing down, inside the working volume, elbow up. The envelope certifies
-such plans; what it does not certify goes to the gate itself, so it refuses nothing. Its claim is one-sided and tested
-(tests/property/test_env_envelope.py): whatever it certifies, the gate admits.
+such plans. Plans that leave the limits of velocity, acceleration or jerk are refused by the gate's own arithmetic on
+the set-points that are there anyway. Whatever is neither goes to the gate itself. Both claims are tested
+(tests/property/test_env_envelope.py): what is certified the gate admits, what is refused here it refuses.
 """
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ import numpy as np
 
 from steadyhand import ur5
 from steadyhand.limits import UR5_LIMITS, Limits
+from steadyhand.types import Reason
 
 _A2, _A3 = float(ur5.DH_A_M[1]), float(ur5.DH_A_M[2])
 _D1, _D4, _D5 = float(ur5.DH_D_M[0]), float(ur5.DH_D_M[3]), float(ur5.DH_D_M[4])
 _D6 = float(ur5.DH_D_M[5]) + ur5.TOOL_LENGTH_M
 _SLACK = 0.999  # of the limits: the gate's own rounding
+_BEYOND = 1.001 / _SLACK
+_ORDER = (Reason.VELOCITY, Reason.ACCELERATION, Reason.JERK)
 _TAIL_ROWS = np.array([[0.5], [1.0]])
 
 
@@ -73,13 +77,32 @@ def tool_positions(q_rad: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 class Certificate:
-    """Certifies plans that `motion` makes: set-points and their differences, then straight on to rest."""
+    """Judges plans that `motion` makes: set-points and their differences, then straight on to rest."""
 
     def __init__(self, limits: Limits = UR5_LIMITS, envelope: Envelope = Envelope()) -> None:
         self._limits, self.envelope = limits, envelope
         self._bounds: dict[int, np.ndarray] = {}
         self._stop_rate = 1.0 / limits.stop_qdd_rad_s2
         self._stop_least_s = limits.stop_qdd_rad_s2 / limits.stop_qddd_rad_s3
+
+    def refuses(self, differences: np.ndarray) -> str:
+        """Why the gate refuses a plan for certain, by the (3 N, 6) differences of `covers`; empty when it may not."""
+        n = len(differences) // 3
+        over = np.abs(differences) > self._bound(n) * _BEYOND
+        if not over.any():
+            return ""
+        row = int(over.any(axis=1).argmax())  # velocity before acceleration before jerk, as the gate looks at them
+        return Reason.CONTINUITY.value if row % n == 0 else _ORDER[row // n].value
+
+    def _bound(self, n: int) -> np.ndarray:
+        """Limits of the differences of n set-points, with the slack."""
+        bound = self._bounds.get(n)
+        if bound is None:
+            limits = self._limits
+            bound = self._bounds[n] = _SLACK * np.repeat(
+                [limits.qd_max_rad_s, limits.qdd_max_rad_s2, limits.qddd_max_rad_s3], n, axis=0
+            )
+        return bound
 
     def covers(self, q_rad: np.ndarray, differences: np.ndarray, q_end_rad: np.ndarray, qd_end_rad_s: np.ndarray,
                period_s: float) -> bool:  # fmt: skip
@@ -90,13 +113,7 @@ class Certificate:
         have no acceleration, on a straight line in joint space.
         """
         n = len(q_rad)
-        bound = self._bounds.get(n)
-        if bound is None:
-            limits = self._limits
-            bound = self._bounds[n] = _SLACK * np.repeat(
-                [limits.qd_max_rad_s, limits.qdd_max_rad_s2, limits.qddd_max_rad_s3], n, axis=0
-            )
-        if not (np.abs(differences) <= bound).all():  # NaN is not covered
+        if not (np.abs(differences) <= self._bound(n)).all():  # NaN is not covered
             return False
         # a jerk-limited stop takes v / a + a / j at most and v T / 2 of way, the slowest joint setting T for all
         stop_s = float((np.abs(qd_end_rad_s) * self._stop_rate + self._stop_least_s).max())

@@ -18,8 +18,8 @@ from steadyhand.policy_io import PERIOD_S, STEP_M, STEP_YAW_RAD
 
 CARTESIAN, JOINT = "cartesian_delta", "joint_delta"
 STEP_Q_RAD = 0.06  # action +-1 of a joint = 1.2 rad/s
-ACCELERATION_M_S2, YAW_ACCELERATION_RAD_S2 = 1.05, 3.2  # as the shipped network's
-START_M_S2, FULL_AT_M_S = 0.5, 0.15  # less from rest, where the hand-over needs twice the acceleration
+ACCELERATION_M_S2, YAW_ACCELERATION_RAD_S2 = 0.8, 2.4  # below the shipped network's: no smooth chunk
+START_M_S2, FULL_AT_M_S = 0.35, 0.15  # less from rest, where the hand-over needs twice the acceleration
 JOINT_ACCELERATION_RAD_S2 = np.array([2.4, 2.4, 3.0, 4.8, 4.8, 4.8])  # 0.3 of the gate's limits
 _TILT_GAIN = 0.5  # share of the tool's tilt that one step takes back
 _STEP_LIMIT_RAD = 0.2  # of a joint in a period: more is a singularity

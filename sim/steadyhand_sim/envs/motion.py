@@ -3,7 +3,7 @@
 A step becomes a chunk of WAYPOINTS way-points: `first` from the commanded configuration that it answers, `later` from
 one to the next. `interpolator.build_plan` is linear in the way-points and in the motion under way, so for each latency
 the whole spline, its hand-over and the differences that the gate checks are one matrix times nine rows. The plan is
-then covered by the certificate of `envelope`, or built and checked in full by the runtime's functions. Both ways give
+then judged by the certificate of `envelope`, or built and checked in full by the runtime's functions. Both ways give
 the same set-points (tests/unit/test_env_motion.py). What follows the spline, the stop, is built only when it is needed:
 when refusals or silence let a plan run out, the arm comes to rest on it.
 """
@@ -119,6 +119,10 @@ class StepPlayer:
                 self._replace(motion, q, rows[n : 2 * n], rows[2 * n : 3 * n], waiting)
                 self.certified += 1
                 return True
+            reason = self._certificate.refuses(rows[3 * n :])
+            if reason:
+                self.refused[reason] += 1
+                return False
         return self._offer_in_full(x, answered, motion)
 
     def _offer_in_full(self, x: np.ndarray, answered: Answered, motion) -> bool:

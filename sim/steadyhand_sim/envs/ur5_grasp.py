@@ -19,6 +19,7 @@ from steadyhand_sim.envs.motion import CYCLE_S
 
 LIFT_M, HOLD_S = 0.10, 1.0
 KNOCKED_M = 0.03
+NEAR_Z_M = 0.12  # of the tool: fingers that end 15 mm lower cannot reach a cube of 40 mm within a period
 CLOSING_S = 0.8  # fingers need 0.2 s from the pre-grasp opening to a cube, 0.4 s to nothing
 _GRASP_Z_M = cell.CUBE_SIZE_M / 2
 _START_LOW, _START_HIGH = (0.36, -0.22, 0.18, -0.6), (0.60, 0.20, 0.32, 0.6)  # x, y, z of the tool; yaw
@@ -60,6 +61,11 @@ class UR5GraspEnv(ArmEnv):
 
     def _skill(self) -> tuple[float, float]:
         return 1.0, 0.0
+
+    def _detail(self) -> str:
+        if self._closed_cycle is not None:
+            return "contact"
+        return "near" if self._arm.pose[2, 3] < NEAR_Z_M else "free"
 
     def _grip(self, vote: float) -> None:
         if self._closed_cycle is None and vote > 0.0 and self._near(self._perceived):

@@ -7,7 +7,9 @@ import numpy as np
 
 from steadyhand_sim.envs.dock_io import DOCK_AT, SPEED_M_S, TURN_RAD_S
 
-_LINE_M, _LINE_S = 0.35, 0.5  # aims at the dock's line so far ahead
+_LINE_M, _LINE_S = 0.12, 0.8  # aims at the dock's line so far ahead: nearer when slow
+_VIEW_M, _VIEW_M_S = 1.9, 0.30  # slow from here on: the marker comes into view, and the place is known better
+_GATE_M, _GATE_ACROSS_M, _GATE_M_S = 1.6, 0.02, 0.06  # beside the line before the table: get onto it first
 _LANE_HALF_M = 0.85  # half the vehicle's width, a person, and room
 _AHEAD_M, _CROSSING_S = 2.4, 3.0
 
@@ -30,8 +32,10 @@ class DockExpert:
             return _action(creep, rotation)
         aim = turn + math.atan2(across, _LINE_M + _LINE_S * abs(o["speed"]))
         speed = min(0.8, 0.9 * along, math.sqrt(2.0 * 0.35 * max(along, 0.0)))
-        if abs(aim) > 0.5:
-            speed = min(speed, 0.08)
+        if along < _VIEW_M:
+            speed = min(speed, _VIEW_M_S)
+        if abs(aim) > 0.5 or (along < _GATE_M and abs(across) > _GATE_ACROSS_M):
+            speed = min(speed, _GATE_M_S)
         return _action(max(speed, 0.012), max(-0.9, min(0.9, 1.6 * aim)))
 
     def _must_wait(self, o: dict[str, float]) -> bool:

@@ -49,7 +49,7 @@ class GradientMonitor:
             for variable, numeric, analytic in _both(term, state, action, time_s):
                 size = max(float(np.linalg.norm(numeric)), float(np.linalg.norm(analytic)))
                 error = float(np.linalg.norm(numeric - analytic)) / size if size > FLOOR else 0.0
-                if not np.isfinite(size):
+                if not (np.isfinite(numeric).all() and np.isfinite(analytic).all()):
                     error = np.inf
                 self.worst[term.name] = max(self.worst.get(term.name, 0.0), error)
                 if error > self.limit:
