@@ -25,8 +25,8 @@ ABOUT = About(GRASP, joint_names=ur5.JOINT_NAMES)
 
 def some(images=False):
     return [
-        episode(1, steps=12, images=images, task="pick"), episode(2, steps=7, images=images, success=False),
-        episode(3, steps=30, images=images, source="policy", task="pick", origin="model 4"),
+        episode(1, steps=12, pictures=images, task="pick"), episode(2, steps=7, pictures=images, success=False),
+        episode(3, steps=30, pictures=images, source="policy", task="pick", origin="model 4"),
     ]  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_statistics_are_those_of_all_frames(tmp_path):
 
 def test_an_observation_of_one_element_or_of_pictures_only(tmp_path):
     one = episode(1, observation_names=("a",), observation=np.ones((12, 1), np.float32))
-    none = episode(1, images=True, observation_names=(), observation=np.zeros((12, 0), np.float32))
+    none = episode(1, pictures=True, observation_names=(), observation=np.zeros((12, 0), np.float32))
     for name, e in (("one", one), ("none", none)):
         export([e], tmp_path / name)
         assert same(next(load(tmp_path / name)), e)
