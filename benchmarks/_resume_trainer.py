@@ -37,8 +37,7 @@ class Phase:
     """One byte in a mapped file: the kernel keeps it when the process is killed."""
 
     def __init__(self, path: Path):
-        path.write_bytes(b"\0")
-        with path.open("r+b") as file:
+        with path.open("r+b") as file:  # whoever may kill us has made it: no moment without its byte
             self._byte = mmap.mmap(file.fileno(), 1)
 
     def __call__(self, name: str) -> None:
@@ -86,7 +85,6 @@ class Collector:
 
 def main(folder: Path, env_id: str, seed: int) -> None:
     """Train until killed."""
-    folder.mkdir(parents=True, exist_ok=True)
     phase = Phase(folder / "phase")
     import gymnasium
 

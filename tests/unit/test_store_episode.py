@@ -14,15 +14,15 @@ GRASP = "Steadyhand/UR5Grasp-v0"
 JOINT_ELEMENTS = tuple(f"q_{name.removesuffix('_joint')}" for name in ur5.JOINT_NAMES)
 
 
-def episode(seed=1, steps=12, images=False, **changes):
+def episode(number=1, steps=12, pictures=False, **changes):
     """A valid one."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(number)
     found = Episode(
-        GRASP, "expert", seed, True, 20.0, policy_io.OBSERVATION_NAMES, policy_io.ACTION_NAMES, ur5.JOINT_NAMES,
+        GRASP, "expert", number, True, 20.0, policy_io.OBSERVATION_NAMES, policy_io.ACTION_NAMES, ur5.JOINT_NAMES,
         100.0 + np.arange(steps) / 20.0 + rng.uniform(0, 0.008, steps),
         rng.standard_normal((steps, policy_io.OBSERVATION_DIM)).astype(np.float32),
         rng.uniform(-1, 1, (steps, policy_io.ACTION_DIM)).astype(np.float32), rng.random(steps).astype(np.float32),
-        {"image": rng.integers(0, 256, (steps, 8, 10, 3), dtype=np.uint8)} if images else {}, origin="a test",
+        {"image": rng.integers(0, 256, (steps, 8, 10, 3), dtype=np.uint8)} if pictures else {}, origin="a test",
     )  # fmt: skip
     return dataclasses.replace(found, **changes)
 
@@ -146,7 +146,7 @@ def test_the_task_is_the_environment_where_there_is_no_other():
 
 @pytest.mark.parametrize("images", [False, True])
 def test_bytes_keep_everything(images):
-    one = episode(images=images, task="pick", success=False)
+    one = episode(pictures=images, task="pick", success=False)
     content = episode_bytes.encode(one)
     assert same(episode_bytes.decode(content), one)
     assert episode_bytes.identity_of(content) == episode_bytes.identity(one)
@@ -172,7 +172,7 @@ def test_changed_content_has_not_its_identity():
 
 
 def test_episodes_come_back_in_order_and_each_once(tmp_path):
-    some = [episode(seed, images=True) for seed in range(4)]
+    some = [episode(seed, pictures=True) for seed in range(4)]
     with DemonstrationStore(tmp_path) as store:
         ids = [store.append(e) for e in some]
         assert store.append(some[2]) == ids[2] and len(store) == 4 and store.ids == tuple(ids)
@@ -182,7 +182,7 @@ def test_episodes_come_back_in_order_and_each_once(tmp_path):
         assert all(same(a, b) for a, b in zip(store.episodes(), some, strict=True))
         assert same(store.episode(ids[2]), some[2])
         assert [e.seed for e in store.episodes(lambda e: e.seed % 2)] == [1, 3]
-        store.append(episode(9, images=True))
+        store.append(episode(9, pictures=True))
         assert store.hash() != before
 
 
@@ -211,13 +211,13 @@ def test_an_episode_of_another_form_is_refused_and_nothing_is_added(tmp_path, ot
 
 
 def test_a_form_can_be_asked_for(tmp_path):
-    wanted = episode(images=True).form
+    wanted = episode(pictures=True).form
     with DemonstrationStore(tmp_path, wanted) as store, pytest.raises(BadEpisode, match="image_shapes"):
         store.append(episode())
     with DemonstrationStore(tmp_path) as store:
         store.append(episode())
     with pytest.raises(BadEpisode, match="image_shapes"):
-        DemonstrationStore(tmp_path, episode(images=True).form)
+        DemonstrationStore(tmp_path, episode(pictures=True).form)
     DemonstrationStore(tmp_path).close()
 
 

@@ -1,5 +1,6 @@
 """LeRobot data sets: written as the format says, read back bit by bit, and what is wrong is refused by name."""
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ ABOUT = About(GRASP, joint_names=ur5.JOINT_NAMES)
 
 def some(images=False):
     return [
-        episode(1, steps=12, images=images, task="pick"), episode(2, steps=7, images=images, success=False),
-        episode(3, steps=30, images=images, source="policy", task="pick", origin="model 4"),
+        episode(1, steps=12, pictures=images, task="pick"), episode(2, steps=7, pictures=images, success=False),
+        episode(3, steps=30, pictures=images, source="policy", task="pick", origin="model 4"),
     ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_statistics_are_those_of_all_frames(tmp_path):
 
 def test_an_observation_of_one_element_or_of_pictures_only(tmp_path):
     one = episode(1, observation_names=("a",), observation=np.ones((12, 1), np.float32))
-    none = episode(1, images=True, observation_names=(), observation=np.zeros((12, 0), np.float32))
+    none = episode(1, pictures=True, observation_names=(), observation=np.zeros((12, 0), np.float32))
     for name, e in (("one", one), ("none", none)):
         export([e], tmp_path / name)
         assert same(next(load(tmp_path / name)), e)
@@ -329,3 +330,21 @@ def test_columns_can_be_left_out_by_name(tmp_path):
     assert len(found) == 3 and found[0].images == {}
     with pytest.raises(BadDataset, match="skip names 'observation.images.front', which is no feature"):
         list(load(tmp_path / "set", ABOUT, skip=("observation.images.front",)))
+
+
+def test_a_data_set_that_lerobot_wrote_is_read_as_it_was_meant():
+    folder = Path(__file__).parents[1] / "data" / "lerobot_written"
+    rng, rows = np.random.default_rng(0), []
+    for length in (10, 11, 12):
+        for _ in range(length):
+            numbers = [rng.standard_normal(n).astype(np.float32) for n in (6, 7)]
+            rows.append((*numbers, rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)))
+    found = list(load(folder, ABOUT))
+    said = [(len(e), e.task, e.rate_hz) for e in found]
+    assert said == [(10, "place it", 20), (11, "pick it", 20), (12, "pick it", 20)]
+    parts = [np.concatenate(p) for p in zip(*((e.action, e.observation, e.images["top"]) for e in found))]
+    assert all(np.array_equal(part, np.array(expected)) for part, expected in zip(parts, zip(*rows)))
+    assert found[0].action_names == tuple(f"d_{j.removesuffix('_joint')}" for j in ur5.JOINT_NAMES)
+    assert found[0].observation_names[-1] == "gripper"
+    with pytest.raises(BadDataset, match="joint_names"):
+        list(load(folder, About(GRASP, joint_names=ur5.JOINT_NAMES[::-1])))

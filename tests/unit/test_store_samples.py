@@ -89,8 +89,8 @@ def test_a_bad_batch_is_refused_by_its_field_and_nothing_of_it_is_added(tmp_path
         assert store.samples == 0 and store.append(batch()) == 4
 
 
-def changed(name, **changes):
-    return SampleSchema(tuple(dataclasses.replace(f, **changes) if f.name == name else f for f in SCHEMA.fields))
+def changed(which, **changes):
+    return SampleSchema(tuple(dataclasses.replace(f, **changes) if f.name == which else f for f in SCHEMA.fields))
 
 
 @pytest.mark.parametrize("other, said", [

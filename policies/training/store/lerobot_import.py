@@ -11,7 +11,6 @@ column out by naming it in `skip`.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

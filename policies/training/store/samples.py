@@ -6,6 +6,7 @@ kill everything from there on is read back, so nothing that was acknowledged is 
 """
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,8 +189,8 @@ def joined(batches: Iterator[Batch], schema: SampleSchema) -> dict[str, np.ndarr
 
 def encode(batch: Batch, number: int, schema: SampleSchema) -> bytes:
     """Bytes of a checked batch whose first sample has this number: head, then field by field."""
-    arrays = [np.ascontiguousarray(batch[f.name]).astype(np.dtype(f.dtype).newbyteorder("<")) for f in schema.fields]
-    return b"".join([_HEAD.pack(number, len(arrays[0])), *(a.tobytes() for a in arrays)])
+    arrays = [np.ascontiguousarray(batch[f.name], _little(f.dtype)) for f in schema.fields]
+    return b"".join([_HEAD.pack(number, len(arrays[0])), *(a.data if a.size else b"" for a in arrays)])
 
 
 def decode(payload: bytes, schema: SampleSchema, skip: int = 0) -> Batch:
@@ -199,7 +200,7 @@ def decode(payload: bytes, schema: SampleSchema, skip: int = 0) -> Batch:
         raise BadStore(f"batch of {len(payload)} bytes does not hold {count} samples of this schema")
     batch, at = {}, _HEAD.size
     for field in schema.fields:
-        values = np.frombuffer(payload, np.dtype(field.dtype).newbyteorder("<"), count * prod(field.shape), at)
+        values = np.frombuffer(payload, _little(field.dtype), count * prod(field.shape), at)
         batch[field.name] = values.reshape(count, *field.shape)[skip:]
         at += count * field.sample_bytes
     return batch
@@ -215,3 +216,9 @@ def _same_schema(folder: Path, schema: SampleSchema) -> None:
             raise BadStore(f"{name}: the store has {theirs.get(name)}, asked for {mine.get(name)}")
     if list(theirs) != list(mine):
         raise BadStore(f"fields: the store has them in the order {', '.join(theirs)}")
+
+
+@functools.cache
+def _little(dtype: str) -> np.dtype:
+    """The byte order on disk."""
+    return np.dtype(dtype).newbyteorder("<")
