@@ -187,6 +187,12 @@ class Driver:
         for thread in self._threads:
             thread.start()
 
+    def said(self) -> str:
+        """How things stand, for a message."""
+        state, errors = self.client.state, Counter(a.error for a in list(self.asked.values())[-200:] if a.error)
+        stands = f"{state.mode}: {'; '.join(state.causes)}, {dict(state.counters)}" if state is not None else "no state"
+        return f"{stands}; {dict(self.counts)}; {len(self.asked)} asked, {len(self.cycles)} cycles; {dict(errors)}"
+
     def close(self) -> None:
         self._stopping = True
         for thread in self._threads:
@@ -416,7 +422,7 @@ def rig_in(folder: Path):
                     for n in (1, 2)}
         driver = Driver(client, live, sockets)
         stack.callback(driver.close)
-        until(lambda: moving(driver, CALM_S), "the arm circles")
+        until(lambda: moving(driver, CALM_S), "the arm circles", driver.said)
         yield Rig(triton, cable, driver, file, versions), witness, client.state.scheduler
 
 
@@ -440,7 +446,7 @@ def trial(kind: str, rig: Rig, witness: observer.Observer) -> dict:
     """Calm, strike, watch; then wait until all is well again."""
     driver = rig.driver
     until(lambda: driver.live.statistics().primary_healthy, "served by Triton")
-    until(lambda: moving(driver, CALM_S), "the arm circles")
+    until(lambda: moving(driver, CALM_S), "the arm circles", driver.said)
     before = Counter(driver.counts)
     start_s = time.monotonic()
     KINDS[kind](rig)
@@ -512,12 +518,12 @@ def moving(driver: Driver, seconds: float) -> bool:
     return len(recent) > 0.8 * seconds / 0.008 and all(c[3] for c in recent)
 
 
-def until(condition, what: str) -> None:
-    """Poll; RuntimeError after the limit."""
+def until(condition, what: str, said=lambda: "") -> None:
+    """Poll; RuntimeError after the limit, with what is `said` then."""
     end_s = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > end_s:
-            raise RuntimeError(f"not within {LIMIT_S:.0f} s: {what}")
+            raise RuntimeError(f"not within {LIMIT_S:.0f} s: {what}; {said()}")
         time.sleep(0.02)
 
 

@@ -64,9 +64,9 @@ class ServedVersions:
         The server loads every version that lies there. So while one is refused none is loaded: what serves goes on.
         """
         there = repositories.versions(self._repository, self._model)
+        lines = [f"version {number}, which was refused, is gone" for number in set(self.refused) - set(there)]
         self.refused = {number: why for number, why in self.refused.items() if number in there}
         self._sound &= set(there)
-        lines = []
         for number in set(there) - self._sound - set(self.refused):
             try:
                 check_version(self._repository, number, self._model)

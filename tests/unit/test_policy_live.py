@@ -233,7 +233,7 @@ def test_a_damaged_state_is_refused_at_the_start_and_ignored_while_serving(rig):
     rig.open()
     rig.file.path.write_text("{")
     until(lambda: "JSON" in rig.live.trouble, "it is said")
-    assert rig.live.release().candidate == rig.versions[2] and rig.serves() == 1
+    assert rig.live.release().candidate == rig.versions[2] and rig.serves() == rig.live.pin.version.number
     rig.live.close()
     with pytest.raises(ContractError, match="release: not JSON"):
         rig.open()
