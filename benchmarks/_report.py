@@ -31,6 +31,10 @@ GOALS = {
     "main_job.invariant_violations": ("<=", 0, ""),
     "cold_start.agent_first_action_ms_p50": ("<=", 500, "source: 820"),
     "cold_start.graph_armed_s_p50": ("<=", 8, ""),
+    "policy_failover.kinds": (">=", 6, ""),
+    "policy_failover.missed_cycles": ("<=", 0, "a repeated or held set-point counts"),
+    "policy_failover.stale_executed": ("<=", 0, ""),
+    "policy_failover.next_action_p99_ms": ("<=", 50, "one policy period"),
     "policy_call.triton_p99_ms": ("<=", 5, "source: 42"),
     "control_loop.quiet_p999_ms": ("<=", 0.5, "SCHED_FIFO"),
     "control_loop.loaded_p999_ms": ("<=", 1, "SCHED_FIFO"),
@@ -45,6 +49,9 @@ GOALS = {
     "perception.ssi_feature": ("<=", 0.05, ""),
     "perception.model_mb": ("<=", 10, ""),
     "inspection.wrong_high": ("<=", 0.018, "source's figure"),
+    "resume.kills": (">=", 500, ""),
+    "resume.lost": ("<=", 0, "acknowledged samples"),
+    "resume.first_sample_p99_s": ("<=", 1, "from the start of the process"),
 }
 
 

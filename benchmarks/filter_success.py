@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import _kept, common
-from policies.training import rollout
-from policies.training.rollout import Actor
+from policies.training.pick_place import rollout
+from policies.training.pick_place.rollout import Actor
 from steadyhand.errors import ConfigError
 from steadyhand.impulse_filter import DELAY_SAMPLES
 from steadyhand_policies import repository

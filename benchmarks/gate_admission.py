@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import common
 from benchmarks._policy_chunks import Noise, Session, move, random_target
-from policies.training.rollout import Actor, run_episodes
+from policies.training.pick_place.rollout import Actor, run_episodes
 from steadyhand import braking, cell, collision, kinematics, policy_io, ur5
 from steadyhand.limits import UR5_LIMITS
 from steadyhand.plan import Published

@@ -32,6 +32,7 @@ COMMANDS = {
     "ssi": ("steadyhand_cli.ssi", "stability of what perception says, on rendered scenes or a recording; a report"),
     "calibrate": ("steadyhand_cli.calibrate", "camera: intrinsics from images of a board; hand-eye: where the camera is"),
     "dst": ("steadyhand_cli.dst.command", "deterministic simulation: the guard in virtual time against every fault"),
+    "policy": ("steadyhand_cli.policy", "versions of the policy: check, staged release, roll-back, shadow"),
     "storage": ("steadyhand_cli.storage", "what the output takes on the disk, and its budgets; --sweep deletes"),
     "doctor": ("steadyhand_cli.doctor", "what is missing on this machine and how to get it"),
 }

@@ -9,6 +9,7 @@ import numpy as np
 from steadyhand.errors import ContractError, PolicyError
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.fallback import Policy
+from steadyhand_policies.runtime_facts import RuntimeFacts
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ def make_observation(contract: contracts.PolicyContract, rng: np.random.Generato
 
 
 def check_policy(
-    policy: Policy, contract: contracts.PolicyContract, n: int = 50, deadline_s: float = 0.05, seed: int = 0
+    policy: Policy, contract: contracts.PolicyContract, n: int = 50, deadline_s: float = 0.05, seed: int = 0,
+    facts: RuntimeFacts | None = None,
 ) -> PolicyReport:
     """Check a policy by asking it; raises ContractError saying what it did wrong.
 
@@ -38,7 +40,7 @@ def check_policy(
     are finite, of the right shape, within range, the same for the same observation, and in time; an observation that
     is not finite, misshapen or out of range is refused with PolicyError.
     """
-    contracts.check_runtime(contract)
+    contracts.check_runtime(contract, facts=facts)
     canary = np.float32(contract.canary.observation)
     contracts.check_canary(contract, _ask(policy, contract, canary, "canary", deadline_s)[0])
     rng = np.random.default_rng(seed)

@@ -1,176 +1,102 @@
-"""The contract a policy carries (`contract.json` beside `model.onnx`), and the checks against what is really there.
+"""The checks of a contract against what is really there: itself, the model file, this robot, its sensors, its replies.
 
-Invariant I10: contract before motion. A mismatch with the robot, with `steadyhand.policy_io` or with the model file
-raises ContractError, which names the field, what was found and what was expected.
+Invariant I10: contract before motion. What disagrees raises ContractError, which names the field, what was found and
+what was expected. The fields themselves: `steadyhand_policies.contract_format`, whose names are also found here.
 """
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from dataclasses import asdict, dataclass, fields
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from steadyhand import policy_io, ur5
+from steadyhand import ur5
 from steadyhand.errors import ConfigError, ContractError
+from steadyhand_policies import onnx_file
+from steadyhand_policies.contract_format import (  # noqa: F401  the one import of whoever deals with contracts
+    CARTESIAN_DELTA, FORMAT, FORMULATIONS, JOINT_DELTA, Calibration, Canary, Normalisation, PolicyContract, Score,
+    Sensor, Signals, Training, check_seal, content_hash, dump, file_hash, load, parse, seal, statistics_hash,
+)
+from steadyhand_policies.runtime_facts import FRAME, RuntimeFacts, this_runtime
 
-FORMAT = 1
-FRAME = "base_link"
 INPUT_NAME, OUTPUT_NAME = "observation", "actions"
-_SHA256_HEX = 64
+_COMMIT = re.compile(r"unknown|[0-9a-f]{7,64}(-dirty)?")
+_STATISTICS_RTOL = 1e-6  # of float32, to which an exporter rounds
 
 
-@dataclass(frozen=True)
-class Signals:
-    """Names, units and accepted range of each element of a vector, in order."""
+def check_runtime(
+    contract: PolicyContract, joint_names: tuple[str, ...] = ur5.JOINT_NAMES, facts: RuntimeFacts | None = None
+) -> None:
+    """Raise ContractError unless the contract is sound and agrees with this robot, its sensors and its calibration.
 
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    minimum: tuple[float, ...]
-    maximum: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        for field in ("units", "minimum", "maximum"):
-            if len(getattr(self, field)) != len(self.names):
-                raise ContractError(f"{field}: {len(getattr(self, field))} entries for {len(self.names)} names")
-        for name, low, high in zip(self.names, self.minimum, self.maximum):
-            if not low < high:
-                raise ContractError(f"minimum/maximum of {name}: {low} and {high}; give minimum < maximum")
-
-
-@dataclass(frozen=True)
-class Normalisation:
-    """Statistics that the graph subtracts and divides by. They are inside the model; the hash binds both."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Training:
-    """Where the weights come from."""
-
-    commit: str
-    seed: int
-    config_sha256: str
-    demonstrations: int
-    samples: int
-
-
-@dataclass(frozen=True)
-class Score:
-    """Closed-loop result on held-out seeds; Wilson 95 % interval. `n` = 0: never evaluated."""
-
-    what: str
-    n: int
-    successes: int
-    wilson_low: float
-    wilson_high: float
-
-
-@dataclass(frozen=True)
-class Canary:
-    """One observation and the answer it must get, within `tolerance` in the units of the actions."""
-
-    observation: tuple[float, ...]
-    actions: tuple[tuple[float, ...], ...]
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class PolicyContract:
-    """Everything that must agree before a policy may propose motion."""
-
-    format: int
-    model: str
-    robot: str
-    joint_names: tuple[str, ...]
-    tool_length_m: float
-    frame: str
-    observation: Signals
-    action: Signals
-    step_m: float
-    step_yaw_rad: float
-    period_s: float
-    horizon: int
-    normalisation: Normalisation
-    model_sha256: str
-    training: Training
-    score: Score
-    canary: Canary
-
-
-def load(path: Path) -> PolicyContract:
-    """The contract in a file. Raises ConfigError when there is no such file, ContractError when it is malformed."""
-    try:
-        text = Path(path).read_text()
-    except OSError as error:
-        raise ConfigError(f"contract {path}: {error.strerror}; give a model repository made by training") from error
-    try:
-        raw = json.loads(text)
-    except ValueError as error:
-        raise ContractError(f"contract {path}: not JSON ({error})") from error
-    return parse(raw)
-
-
-def parse(raw: Any) -> PolicyContract:
-    """The contract in decoded JSON, strictly: every field present, none unknown, each of its type."""
-    return _build(PolicyContract, raw, "contract")
-
-
-def dump(contract: PolicyContract) -> str:
-    """JSON text of a contract; `parse(json.loads(dump(c))) == c`."""
-    return json.dumps(asdict(contract), indent=1) + "\n"
-
-
-def statistics_hash(mean: tuple[float, ...], std: tuple[float, ...]) -> str:
-    """SHA-256 over the statistics as little-endian float64, mean first."""
-    return hashlib.sha256(np.asarray([*mean, *std], dtype="<f8").tobytes()).hexdigest()
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def check_runtime(contract: PolicyContract, joint_names: tuple[str, ...] = ur5.JOINT_NAMES) -> None:
-    """Raise ContractError unless the contract agrees with this robot and with `steadyhand.policy_io`."""
+    `facts` are those of the robot at hand (default: the UR5 of this runtime, with `joint_names`).
+    """
+    facts = this_runtime(tuple(joint_names)) if facts is None else facts
     _same("format", contract.format, FORMAT)
-    _same_order("joint_names", contract.joint_names, tuple(joint_names))
-    _same("robot", contract.robot, "ur5")
-    _same("frame", contract.frame, FRAME)
-    _close("tool_length_m", contract.tool_length_m, ur5.TOOL_LENGTH_M)
-    _same_order("observation.names", contract.observation.names, policy_io.OBSERVATION_NAMES)
-    _same_order("action.names", contract.action.names, policy_io.ACTION_NAMES)
-    _close("step_m", contract.step_m, policy_io.STEP_M)
-    _close("step_yaw_rad", contract.step_yaw_rad, policy_io.STEP_YAW_RAD)
-    _close("period_s", contract.period_s, policy_io.PERIOD_S)
-    _same("horizon", contract.horizon, policy_io.HORIZON)
+    _same("robot", contract.robot, facts.robot)
+    _same("formulation", contract.formulation, facts.formulation)
+    _same_order("joint_names", contract.joint_names, facts.joint_names)
+    _same("frame", contract.frame, facts.frame)
+    _close("tool_length_m", contract.tool_length_m, facts.tool_length_m)
+    for name, found, wanted in (
+        ("observation", contract.observation, facts.observation), ("action", contract.action, facts.action),
+    ):
+        _same_order(f"{name}.names", found.names, tuple(n for n, _ in wanted))
+        for i, (unit, (_, known)) in enumerate(zip(found.units, wanted)):
+            if unit not in known:
+                raise ContractError(f"{name}.units[{i}]: found {unit!r} for {found.names[i]}, expected {known[0]!r}")
+    for name, wanted in facts.steps.items():
+        _close(name, getattr(contract, name), wanted)
+    _close("period_s", contract.period_s, facts.period_s)
+    _same("horizon", contract.horizon, facts.horizon)
+    _check_sensors(contract, facts)
+    _check_calibration(contract, facts)
+    check_sound(contract)
+
+
+def check_sound(contract: PolicyContract) -> None:
+    """Raise ContractError unless the contract is consistent in itself, whatever robot it is for."""
+    if contract.formulation not in FORMULATIONS:
+        raise ContractError(f"formulation: found {contract.formulation!r}, known are {', '.join(FORMULATIONS)}")
+    if not 0.002 <= contract.period_s <= 1.0:
+        raise ContractError(f"period_s: found {contract.period_s}, accepted 0.002 to 1.0")
+    if not 1 <= contract.horizon <= 1000:
+        raise ContractError(f"horizon: found {contract.horizon}, accepted 1 to 1000")
+    if not _COMMIT.fullmatch(contract.training.commit):
+        raise ContractError(f"training.commit: {contract.training.commit!r} is no commit")
+    _check_normalisation(contract)
     width = len(contract.observation.names)
-    for name in ("mean", "std"):
-        _same(f"normalisation.{name} length", len(getattr(contract.normalisation, name)), width)
-    if not all(s > 0 for s in contract.normalisation.std):
-        raise ContractError("normalisation.std: every entry must be above 0")
-    wanted = statistics_hash(contract.normalisation.mean, contract.normalisation.std)
-    _same("normalisation.sha256", contract.normalisation.sha256, wanted)
     _same("canary.observation length", len(contract.canary.observation), width)
     shape = (contract.horizon, len(contract.action.names))
     _same("canary.actions shape", np.shape(contract.canary.actions), shape)
     if not 0 < contract.canary.tolerance <= 0.1:
         raise ContractError(f"canary.tolerance: {contract.canary.tolerance}, expected above 0 and at most 0.1")
+    _check_score(contract.score)
 
 
 def check_model_file(contract: PolicyContract, path: Path) -> None:
-    """Raise ContractError unless the model file is the one that the contract was written for."""
+    """Raise ContractError unless the model file is the one that the contract was written for, and fit to be loaded.
+
+    Its hash, its operator set, and the normalisation's numbers inside it.
+    """
     try:
         found = file_hash(path)
     except OSError as error:
         raise ConfigError(f"model {path}: {error.strerror}; give a model repository made by training") from error
     _same("model_sha256", found, contract.model_sha256)
+    facts = onnx_file.read(Path(path))
+    facts.check_operator_sets()
+    check_statistics(contract, facts)
+
+
+def check_statistics(contract: PolicyContract, facts: onnx_file.OnnxFacts) -> None:
+    """Raise ContractError unless the model holds the contract's mean and standard deviation (or its reciprocal)."""
+    mean, std = (np.asarray(v, dtype=np.float32) for v in (contract.normalisation.mean, contract.normalisation.std))
+    for name, wanted in (("mean", (mean,)), ("std", (std, 1.0 / std))):
+        if not any(_alike(held, value) for held in facts.vectors(len(mean)) for value in wanted):
+            raise ContractError(f"normalisation.{name}: the model holds no such numbers: another training's")
 
 
 def check_tensors(
@@ -237,6 +163,70 @@ def check_canary(contract: PolicyContract, actions: np.ndarray) -> None:
         raise ContractError(f"canary: answer differs by {error:.3g}, tolerance {contract.canary.tolerance}")
 
 
+def _check_sensors(contract: PolicyContract, facts: RuntimeFacts) -> None:
+    known = {sensor.name: sensor for sensor in facts.sensors}
+    for i, sensor in enumerate(contract.sensors):
+        if sensor.name not in known:
+            raise ContractError(f"sensors[{i}].name: {sensor.name!r} is not among {', '.join(sorted(known))}")
+        there = known[sensor.name]
+        for field in ("encoding", "frame", "shape"):
+            _same(f"sensors[{i}].{field} of {sensor.name}", getattr(sensor, field), getattr(there, field))
+        if not 0 < sensor.rate_hz <= there.rate_hz * (1 + 1e-9):
+            raise ContractError(f"sensors[{i}].rate_hz of {sensor.name}: trained at {sensor.rate_hz} Hz, here it comes "
+                                f"at {there.rate_hz} Hz")
+
+
+def _check_calibration(contract: PolicyContract, facts: RuntimeFacts) -> None:
+    if not contract.calibration:
+        raise ContractError("calibration: empty; a policy names at least the kinematics it was trained on")
+    for i, calibration in enumerate(contract.calibration):
+        if calibration.of not in facts.calibration:
+            raise ContractError(f"calibration[{i}].of: {calibration.of!r} is not among {sorted(facts.calibration)}")
+        _same(f"calibration[{i}].sha256 of {calibration.of}", calibration.sha256, facts.calibration[calibration.of])
+
+
+def _check_normalisation(contract: PolicyContract) -> None:
+    """Lengths, hash, and what no true statistics can violate: a mean lies within the range, and a value bounded to
+    [a, b] has a standard deviation of at most (b - a) / 2 (Popoviciu 1935). Degrees for radians, or millimetres for
+    metres, are caught here when they are in the statistics."""
+    statistics, signals = contract.normalisation, contract.observation
+    for name in ("mean", "std"):
+        _same(f"normalisation.{name} length", len(getattr(statistics, name)), len(signals.names))
+    if not all(s > 0 for s in statistics.std):
+        raise ContractError("normalisation.std: every entry must be above 0")
+    _same("normalisation.sha256", statistics.sha256, statistics_hash(statistics.mean, statistics.std))
+    for i, (low, high) in enumerate(zip(signals.minimum, signals.maximum)):
+        what = f"for {signals.names[i]} within {low} to {high} {signals.units[i]}"
+        if not low <= statistics.mean[i] <= high:
+            raise ContractError(f"normalisation.mean[{i}]: {statistics.mean[i]:.4g} {what}: another unit?")
+        if not statistics.std[i] <= (high - low) / 2:
+            raise ContractError(f"normalisation.std[{i}]: {statistics.std[i]:.4g} {what}: another unit?")
+
+
+def _check_score(score: Score) -> None:
+    """The counts, and the interval that follows from them (Wilson 1927, 95 %)."""
+    if not 0 <= score.successes <= score.n:
+        raise ContractError(f"score.successes: {score.successes} of {score.n}")
+    low, high = wilson(score.successes, score.n)
+    for name, found, wanted in (("wilson_low", score.wilson_low, low), ("wilson_high", score.wilson_high, high)):
+        if not math.isclose(found, wanted, abs_tol=5e-4):
+            raise ContractError(f"score.{name}: {found}, {score.successes} of {score.n} give {wanted:.4f}")
+
+
+def wilson(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+    """95 % Wilson score interval of a rate; (0, 1) of no trial."""
+    if n == 0:
+        return 0.0, 1.0
+    p = successes / n
+    centre, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def _alike(held: np.ndarray, wanted: np.ndarray) -> bool:
+    return bool(np.allclose(held, wanted, rtol=_STATISTICS_RTOL, atol=0.0))
+
+
 def _same(field: str, found: Any, wanted: Any) -> None:
     if found != wanted:
         raise ContractError(f"{field}: found {found!r}, expected {wanted!r}")
@@ -251,41 +241,3 @@ def _same_order(field: str, found: tuple[str, ...], wanted: tuple[str, ...]) -> 
 def _close(field: str, found: float, wanted: float) -> None:
     if not math.isclose(found, wanted, rel_tol=1e-9):
         raise ContractError(f"{field}: found {found}, expected {wanted}")
-
-
-_NESTED = {c.__name__: c for c in (Signals, Normalisation, Training, Score, Canary)}
-
-
-def _build(cls: type, raw: Any, path: str) -> Any:
-    if not isinstance(raw, dict):
-        raise ContractError(f"{path}: {type(raw).__name__}, expected an object")
-    known = {f.name: f.type for f in fields(cls)}
-    for name in raw:
-        if name not in known:
-            raise ContractError(f"{path}.{name}: unknown field")
-    values = {}
-    for name, kind in known.items():
-        if name not in raw:
-            raise ContractError(f"{path}.{name}: missing")
-        values[name] = _convert(kind, raw[name], f"{path}.{name}")
-    return cls(**values)
-
-
-def _convert(kind: str, value: Any, path: str) -> Any:
-    if kind in _NESTED:
-        return _build(_NESTED[kind], value, path)
-    if kind.startswith("tuple["):
-        if not isinstance(value, list):
-            raise ContractError(f"{path}: {type(value).__name__}, expected a list")
-        inner = kind[len("tuple["):-len(", ...]")]
-        return tuple(_convert(inner, v, f"{path}[{i}]") for i, v in enumerate(value))
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind == "float" and number and math.isfinite(value):
-        return float(value)
-    if kind == "int" and number and isinstance(value, int):
-        return value
-    if kind == "str" and isinstance(value, str):
-        if path.endswith("sha256") and len(value) != _SHA256_HEX:
-            raise ContractError(f"{path}: {len(value)} characters, expected {_SHA256_HEX} hexadecimal ones")
-        return value
-    raise ContractError(f"{path}: {str(value)[:40]!r} is not {kind}")

@@ -60,6 +60,7 @@ class TritonConfig:
     model: str = "pick_place"
     version: str = "1"
     deadline_s: float = 0.02
+    queue_max: int = 8  # calls under way, given-up ones too until the channel lets go of them
 
     def __post_init__(self) -> None:
         host, _, port = self.url.rpartition(":")
@@ -67,6 +68,10 @@ class TritonConfig:
             raise ConfigError(f"triton url = {self.url!r}: give host:port")
         if not 0.001 <= self.deadline_s <= 1.0:
             raise ConfigError(f"triton deadline_s = {self.deadline_s}: give 0.001 to 1.0 s")
+        if not 1 <= self.queue_max <= 1000:
+            raise ConfigError(f"triton queue_max = {self.queue_max}: give 1 to 1000 calls")
+        if not (self.version.isascii() and self.version.isdecimal() and int(self.version) >= 1):
+            raise ConfigError(f"triton version = {self.version!r}: give a whole number, 1 or more")
 
 
 class _Call:
@@ -87,6 +92,8 @@ class TritonPolicy:
         self.config = config
         self.contract = contract
         self.late_replies = 0  # arrived after their deadline: dropped
+        self.queue_refusals = 0  # not sent: too many calls were under way
+        self._under_way = 0
         self._client: Any = None
         self._module: Any = None
         self._count_lock = threading.Lock()
@@ -130,6 +137,15 @@ class TritonPolicy:
         except ContractError as error:
             raise TritonCallFailed(Failure.BAD_REPLY, str(error)) from error
 
+    def load_model(self, timeout_s: float) -> None:
+        """Have the server load what lies in its repository under this model, beside what serves. Raises PolicyError."""
+        if self._client is None:
+            raise PolicyError("triton: not open; call open() first")
+        try:
+            self._client.load_model(self.config.model, client_timeout=timeout_s)
+        except Exception as error:  # the library raises its own and gRPC's; each means: not loaded
+            raise TritonCallFailed(Failure.REJECTED, f"load {self.config.model}: {str(error)[:300]}") from error
+
     def close(self) -> None:
         """Close the channel; calls under way fail."""
         if self._client is not None:
@@ -142,8 +158,11 @@ class TritonPolicy:
         tensor = self._module.InferInput(contracts.INPUT_NAME, list(batch.shape), "FP32")
         tensor.set_data_from_numpy(batch)
         call = _Call()
+        self._enter_queue(request_id)
 
         def finish(result: Any, error: Any) -> None:
+            with self._count_lock:
+                self._under_way -= 1
             with call.lock:
                 late = call.abandoned
                 if not late:
@@ -159,6 +178,8 @@ class TritonPolicy:
                 client_timeout=limit_s,
             )
         except Exception as error:  # the library raises its own, gRPC's and ValueError; each means: not sent
+            with self._count_lock:
+                self._under_way -= 1
             raise TritonCallFailed(Failure.UNAVAILABLE, str(error)[:200]) from error
         call.done.wait(max(0.0, start_s + limit_s - time.monotonic()))
         with call.lock:
@@ -173,3 +194,12 @@ class TritonPolicy:
                 raise TritonDeadline(f"triton: {error.message()[:200]}")
             raise TritonCallFailed(failure, str(error.message())[:200])
         return result
+
+    def _enter_queue(self, request_id: str) -> None:
+        """A bounded queue: what a hung server holds is not added to."""
+        with self._count_lock:
+            if self._under_way >= self.config.queue_max:
+                self.queue_refusals += 1
+                said = f"{self._under_way} calls are under way, limit {self.config.queue_max}: {request_id} not sent"
+                raise TritonCallFailed(Failure.UNAVAILABLE, said)
+            self._under_way += 1

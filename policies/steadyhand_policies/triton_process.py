@@ -146,6 +146,9 @@ class TritonProcess:
             f"--grpc-address={a.host}", f"--grpc-port={a.grpc_port}",
             f"--metrics-address={a.host}", f"--metrics-port={a.metrics_port}",
             "--allow-gpu-metrics=false", "--disable-auto-complete-config", "--exit-timeout-secs=1",
+            # The supervisor says when a new version is loaded, after it has checked it. One that cannot be loaded at a
+            # restart must not keep the others from serving: whether the server serves, its canary says.
+            "--model-control-mode=explicit", "--load-model=*", "--exit-on-error=false",
         ]
 
 

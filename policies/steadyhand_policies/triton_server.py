@@ -1,7 +1,8 @@
 """`steadyhand-triton`: start a Triton server on a model repository, prove it by a canary, keep it alive.
 
 Ready means that a real inference gave the recorded answer, not that a port is open. While it runs, the canary is asked
-every second: a server that died is restarted at once, one that hangs or answers wrongly after three misses.
+every second: a server that died is restarted at once, one that hangs or answers wrongly after three misses. A version
+that appears in the repository is checked, then loaded beside those that serve; a bad one is named and not loaded.
 """
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ from steadyhand.errors import ConfigError, ContractError, PolicyError, Steadyhan
 from steadyhand.slot import current_slot
 from steadyhand_policies import repository as repositories
 from steadyhand_policies import triton_tree
-from steadyhand_policies.local_onnx import open_session, session_tensors
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.triton_client import TritonConfig, TritonPolicy
 from steadyhand_policies.triton_process import Addresses, TritonProcess
+from steadyhand_policies.triton_versions import ServedVersions, check_version
 
 LOG = logging.getLogger("steadyhand-triton")
 
@@ -51,9 +52,11 @@ class Supervisor:
     """Runs one server until asked to stop. `status_file` holds state, process id, ports and restarts as JSON."""
 
     def __init__(
-        self, process: TritonProcess, client: TritonPolicy, config: SupervisorConfig, status_file: Path
+        self, process: TritonProcess, client: TritonPolicy, config: SupervisorConfig, status_file: Path,
+        versions: ServedVersions,
     ) -> None:
         self._process, self._client, self._config, self._status_file = process, client, config, status_file
+        self._versions = versions
         self._restarts = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -76,6 +79,7 @@ class Supervisor:
 
     def _start(self, stop: threading.Event) -> None:
         begin_s = time.monotonic()
+        self._versions.restarted()
         self._process.start()
         self._status("starting")
         while not stop.is_set():
@@ -106,9 +110,18 @@ class Supervisor:
             next_s = time.monotonic() + self._config.canary_interval_s
             miss = self._canary()
             misses = 0 if miss is None else misses + 1
+            if miss is None:
+                self._follow_versions()
             if misses >= self._config.canary_misses:
                 return f"{misses} canaries missed, last: {miss}"
         return ""
+
+    def _follow_versions(self) -> None:
+        lines = self._versions.follow(self._client)
+        for line in lines:
+            LOG.info("%s", line)
+        if lines:
+            self._status("ready")
 
     def _restart(self, reason: str, backoff_s: float, stop: threading.Event) -> float:
         LOG.warning("restarting Triton: %s", reason)
@@ -133,7 +146,8 @@ class Supervisor:
 
     def _status(self, state: str, detail: str = "") -> None:
         body = {"state": state, "detail": detail, "server_pid": self._process.pid, "supervisor_pid": os.getpid(),
-                "grpc": self._client.config.url, "restarts": self._restarts}
+                "grpc": self._client.config.url, "restarts": self._restarts,
+                "versions": list(self._versions.served), "refused": self._versions.refused}
         scratch = self._status_file.with_suffix(".tmp")
         try:
             self._status_file.parent.mkdir(parents=True, exist_ok=True)
@@ -144,19 +158,23 @@ class Supervisor:
 
 
 def check_repository(repository: Path) -> contracts.PolicyContract:
-    """Check a repository before a server is started on it; the contract of `pick_place`.
+    """Check a repository before a server is started on it; the contract of the newest `pick_place`.
 
-    Raises ConfigError for what is missing, ContractError naming the field that disagrees.
+    Raises ConfigError for what is missing, ContractError naming the version and the field that disagrees.
     """
-    files = repositories.policy_files(repository)
-    contract = repositories.load_contract(files)
-    repositories.check_config(files, contract)
-    contracts.check_tensors(contract, *session_tensors(open_session(files.model)))
+    repositories.policy_files(repository, version=1 if not repositories.versions(repository) else 0)
+    for number in repositories.versions(repository):
+        contract = check_version(repository, number)
     for folder in sorted(p for p in Path(repository).iterdir() if p.is_dir()):
-        for path in (folder / "config.pbtxt", folder / "1" / "model.onnx"):
+        for path in (folder / "config.pbtxt", folder / str(_a_version(folder)) / "model.onnx"):
             if not path.exists():
                 raise ConfigError(f"model repository: {path} is missing")
     return contract
+
+
+def _a_version(folder: Path) -> int:
+    """The newest version of any model, 1 when there is none: what is then named as missing."""
+    return (repositories.versions(folder.parent, folder.name) or (1,))[-1]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -181,9 +199,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     prefix = f"steadyhand_triton_{slot.index}_"
     process = TritonProcess(tree, options.repository, addresses, prefix, slot.out_dir / "log" / "triton_server.log")
-    client = TritonPolicy(TritonConfig(f"127.0.0.1:{options.grpc_port}"), contract).open()
+    newest = str(repositories.newest(options.repository))
+    client = TritonPolicy(TritonConfig(f"127.0.0.1:{options.grpc_port}", version=newest), contract).open()
     supervisor = Supervisor(process, client, SupervisorConfig(ready_timeout_s=options.ready_timeout_s),
-                            folder / "status.json")
+                            folder / "status.json", ServedVersions(options.repository))
     try:
         supervisor.run(stop)
     except SteadyhandError as error:

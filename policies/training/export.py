@@ -1,71 +1,26 @@
-"""From a trained network to a model repository: ONNX graph, contract, golden answer."""
+"""From a trained network to a file that is served: ONNX graph and commit. The same for every policy of this folder."""
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from steadyhand import policy_io, ur5
 from steadyhand_policies import contract as contracts
-from steadyhand_policies.local_onnx import open_session
-from policies.training.network import PolicyNetwork
 
 OPSET = 17
 CANARY_TOLERANCE = 1e-3  # actions are +-1; CPU and GPU kernels differ by 1e-5
-# Accepted observations: what the cell can produce, with a margin. Beyond it the network was never asked.
-_RANGE = {
-    "target_minus_tool_x": ("m", 1.5), "target_minus_tool_y": ("m", 1.5), "target_minus_tool_z": ("m", 1.5),
-    "sin_4_yaw_error": ("1", 1.01), "cos_4_yaw_error": ("1", 1.01),
-    "tool_vx": ("m/s", 1.5), "tool_vy": ("m/s", 1.5), "tool_vz": ("m/s", 1.5), "tool_yaw_rate": ("rad/s", 6.4),
-    "tool_z": ("m", 1.5), "gripper_width": ("m", 0.2), "gripper_commanded_closed": ("1", 1.01),
-    "skill_pick": ("1", 1.01), "skill_place": ("1", 1.01),
-}
-_ACTION_UNITS = ("20 mm a period", "20 mm a period", "20 mm a period", "0.1 rad a period", "vote")
 
 
-def export_onnx(network: PolicyNetwork, path: Path) -> None:
+def export_onnx(network: torch.nn.Module, path: Path, observation_dim: int) -> None:
     """Write the graph, batch dimension symbolic."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    sample = torch.zeros(1, policy_io.OBSERVATION_DIM)
+    sample = torch.zeros(1, observation_dim)
     torch.onnx.export(
         network.eval(), (sample,), str(path), opset_version=OPSET, dynamo=False,
         input_names=[contracts.INPUT_NAME], output_names=[contracts.OUTPUT_NAME],
         dynamic_axes={contracts.INPUT_NAME: {0: "batch"}, contracts.OUTPUT_NAME: {0: "batch"}},
     )
-
-
-def make_contract(
-    network: PolicyNetwork,
-    model_path: Path,
-    training: contracts.Training,
-    score: contracts.Score,
-    canary_observation: np.ndarray,
-    name: str = "pick_place",
-) -> contracts.PolicyContract:
-    """The contract of an exported model. The golden answer comes from the exported file, not from torch."""
-    mean, std = (tuple(float(v) for v in b.numpy().astype(float)) for b in (network.mean, network.std))
-    units, limits = zip(*(_RANGE[n] for n in policy_io.OBSERVATION_NAMES))
-    golden = np.asarray(canary_observation, dtype=np.float32)
-    answer = open_session(model_path).run(None, {contracts.INPUT_NAME: golden[None]})[0][0]
-    actions = len(policy_io.ACTION_NAMES)
-    contract = contracts.PolicyContract(
-        format=contracts.FORMAT, model=name, robot="ur5", joint_names=ur5.JOINT_NAMES,
-        tool_length_m=ur5.TOOL_LENGTH_M, frame=contracts.FRAME,
-        observation=contracts.Signals(policy_io.OBSERVATION_NAMES, units, tuple(-v for v in limits), limits),
-        action=contracts.Signals(policy_io.ACTION_NAMES, _ACTION_UNITS, (-1.0,) * actions, (1.0,) * actions),
-        step_m=policy_io.STEP_M, step_yaw_rad=policy_io.STEP_YAW_RAD, period_s=policy_io.PERIOD_S,
-        horizon=policy_io.HORIZON,
-        normalisation=contracts.Normalisation(mean, std, contracts.statistics_hash(mean, std)),
-        model_sha256=contracts.file_hash(model_path), training=training, score=score,
-        canary=contracts.Canary(
-            tuple(float(v) for v in golden), tuple(tuple(round(float(v), 6) for v in row) for row in answer),
-            CANARY_TOLERANCE,
-        ),
-    )
-    contracts.check_runtime(contract)
-    return contract
 
 
 def commit() -> str:

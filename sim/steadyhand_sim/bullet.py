@@ -42,12 +42,13 @@ def connect():
         raise DependencyMissing("the simulated cell needs pybullet: pip install 'steadyhand[sim]'") from error
 
 
-def load_ur5(client) -> int:
-    """Load the generated arm with its gripper, fixed at the origin; returns the body."""
+def load_ur5(client, visual: bool = True) -> int:
+    """Load the generated arm with its gripper, fixed at the origin; returns the body. Not `visual`: never drawn."""
     with tempfile.NamedTemporaryFile("w", suffix=".urdf", prefix="steadyhand_ur5_") as urdf:
         urdf.write(robots.ur5_urdf())
         urdf.flush()
-        return client.loadURDF(urdf.name, useFixedBase=True)
+        flags = 0 if visual else client.URDF_IGNORE_VISUAL_SHAPES
+        return client.loadURDF(urdf.name, useFixedBase=True, flags=flags)
 
 
 def joint_indices(client, body: int) -> dict[str, int]:

@@ -103,7 +103,7 @@ class World:
 
     def _load_robot(self) -> None:
         p = self._p
-        self._robot = bullet.load_ur5(p)
+        self._robot = bullet.load_ur5(p, visual=False)  # this client draws nothing
         index = bullet.joint_indices(p, self._robot)
         self._arm = [index[name] for name in ur5.JOINT_NAMES]
         self._tool_link = index["tool_fixed"]

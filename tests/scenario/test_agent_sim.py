@@ -10,7 +10,7 @@ pytestmark = pytest.mark.sim
 @pytest.fixture
 def cell():
     from tests.scenario.sim_cell import SimCell
-    from policies.training.expert import expert_actions
+    from policies.training.pick_place.expert import expert_actions
 
     made = []
 

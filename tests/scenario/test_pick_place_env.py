@@ -6,7 +6,7 @@ pytest.importorskip("pybullet")
 gymnasium = pytest.importorskip("gymnasium")
 
 import steadyhand_sim.envs  # noqa: E402, F401  registers the environments
-from policies.training.expert import expert_actions  # noqa: E402
+from policies.training.pick_place.expert import expert_actions  # noqa: E402
 from steadyhand.errors import ConfigError  # noqa: E402
 from steadyhand.policy_io import ACTION_DIM, HORIZON, OBSERVATION_DIM  # noqa: E402
 from steadyhand_sim.envs.pick_place import EnvConfig, PickPlaceEnv  # noqa: E402

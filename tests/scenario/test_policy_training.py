@@ -12,9 +12,9 @@ pytest.importorskip("pybullet")
 import torch  # noqa: E402
 import yaml  # noqa: E402
 
-from policies.training import command_space, fit, train  # noqa: E402
-from policies.training.expert import expert_actions, expert_plan  # noqa: E402
-from policies.training.network import ACCELERATION_LIMITS, PolicyNetwork  # noqa: E402
+from policies.training.pick_place import command_space, fit, train  # noqa: E402
+from policies.training.pick_place.expert import expert_actions, expert_plan  # noqa: E402
+from policies.training.pick_place.network import ACCELERATION_LIMITS, PolicyNetwork  # noqa: E402
 from steadyhand.errors import ConfigError
 from steadyhand.policy_io import OBSERVATION_DIM  # noqa: E402
 from steadyhand_policies import repository  # noqa: E402

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pybullet")
 
-from policies.training.expert import expert_actions  # noqa: E402
+from policies.training.pick_place.expert import expert_actions  # noqa: E402
 from steadyhand_sim.envs.sensed import ImpulseNoiseConfig, SensedPickPlaceEnv, Senses  # noqa: E402
 
 pytestmark = pytest.mark.sim

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from policies.training.expert import ExpertConfig, expert_actions
+from policies.training.pick_place.expert import ExpertConfig, expert_actions
 from steadyhand.policy_io import ACTION_DIM, HORIZON, OBSERVATION_NAMES, PERIOD_S, STEP_M
 
 AT = {name: i for i, name in enumerate(OBSERVATION_NAMES)}

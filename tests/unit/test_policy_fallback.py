@@ -235,8 +235,8 @@ def test_local_refuses_before_open_and_reads_its_provider_back(local):
 
 
 def test_local_on_another_provider_than_asked_for_is_refused():
-    with pytest.warns(UserWarning), pytest.raises(ConfigError, match="provider: asked for ROCMExecutionProvider"):
-        LocalOnnxPolicy(repository.policy_files(), "ROCMExecutionProvider").open()
+    with pytest.warns(UserWarning), pytest.raises(ConfigError, match="provider: asked for CUDAExecutionProvider"):
+        LocalOnnxPolicy(repository.policy_files(), "cuda").open()
 
 
 def test_local_says_so_when_it_was_too_slow(local, monkeypatch):
@@ -344,3 +344,23 @@ def test_a_reply_for_another_observation_or_without_output_is_refused(slow, loca
     with pytest.raises(PolicyError) as failed:
         slow.infer(np.float32(local.contract.canary.observation), "o1", GENEROUS_S)
     assert failed.value.failure is Failure.BAD_REPLY
+
+
+def test_a_hung_server_holds_a_bounded_number_of_calls_and_those_it_lets_go_make_room(slow, local):
+    golden = np.float32(local.contract.canary.observation)
+    for k in range(slow.config.queue_max):
+        with pytest.raises(PolicyTimeout):
+            slow.infer(golden, f"o{k}", 0.002)
+    with pytest.raises(PolicyError, match="8 calls are under way, limit 8: one more not sent") as failed:
+        slow.infer(golden, "one more", GENEROUS_S)
+    assert failed.value.failure is Failure.UNAVAILABLE and slow.queue_refusals == 1
+    assert len(slow._client.callbacks) == slow.config.queue_max
+    slow._client.callbacks[3](None, RuntimeError("cancelled"))
+    with pytest.raises(PolicyTimeout):
+        slow.infer(golden, "again", 0.002)
+
+
+@pytest.mark.parametrize("name, value", [("queue_max", 0), ("version", "0"), ("version", "latest")])
+def test_triton_config_names_what_is_wrong(name, value):
+    with pytest.raises(ConfigError, match=name):
+        TritonConfig("127.0.0.1:18001", **{name: value})

@@ -36,7 +36,10 @@ from steadyhand_ros import conversions, qos
 from steadyhand_ros.fault_publisher import FaultPublisher
 from steadyhand_ros.node import ERROR, OK, WARN, SteadyhandNode, request_realtime, run
 from steadyhand_ros.params import declare
-from steadyhand_ros.policy_worker import PolicyWorker, open_policy
+from steadyhand_policies.fallback import Statistics
+from steadyhand_policies.release import Release
+from steadyhand_policies.shadow import Disagreement
+from steadyhand_ros.policy_worker import EpisodeKeeper, PolicyServingConfig, PolicyWorker, open_policy
 from steadyhand_ros.report_writer import ReportWriter
 from steadyhand_ros.trace_writer import TraceWriter
 from steadyhand_ros.webhook import Webhook, WebhookConfig
@@ -69,7 +72,7 @@ class AgentNode(SteadyhandNode):
         super().__init__("agent_node")
         self._lock = threading.RLock()
         self._agent: Agent | None = None
-        self._policy = self._server = self._worker = self._trace = self._reports = None
+        self._policy = self._server = self._worker = self._trace = self._reports = self._episodes = None
         self._state: RobotState | None = None
         self._state_arrived_s = 0.0
         self._estimate: Estimate | None = None
@@ -94,7 +97,10 @@ class AgentNode(SteadyhandNode):
             declare(self, PlannerConfig, "planner"),
         )
         c = self.config
-        self._policy = open_policy(Path(c.model_repository), c.model, c.use_triton, c.triton_url)
+        self._policy = open_policy(
+            Path(c.model_repository), c.model, c.use_triton, c.triton_url, declare(self, PolicyServingConfig, "policy"),
+            self.get_logger().warning, self._on_disagreement,
+        )
         self._chunk_pub = self.create_publisher(msg.JointChunk, "joint_chunk", qos.COMMAND)
         self._gripper_pub = self.create_publisher(msg.GripperCommand, "gripper_command", qos.COMMAND)
         self._heartbeat_pub = self.create_publisher(msg.InputHeartbeat, "input_heartbeat", qos.EVENTS)
@@ -122,6 +128,7 @@ class AgentNode(SteadyhandNode):
             )
         webhook = Webhook(self._webhook_config) if self._webhook_config.url else None
         self._reports = ReportWriter(Store(out, "reports", self._storage, bulky=False), self._prefix, webhook)
+        self._episodes = EpisodeKeeper(self._policy)
         self._worker = PolicyWorker(self._policy, self._on_reply)
 
     def close(self) -> None:
@@ -174,6 +181,15 @@ class AgentNode(SteadyhandNode):
     def _on_reply(self, reply: PolicyReply) -> None:
         with self._lock:
             self._step(policy_reply=reply)
+
+    def _on_disagreement(self, found: Disagreement) -> None:
+        """From the shadow's thread: it goes into the trace and nowhere else."""
+        trace = self._trace
+        if trace is not None:
+            trace.put(Record("shadow", time.monotonic(), {
+                "observation_id": found.observation_id, "largest": found.largest, "votes": found.votes,
+                "error": found.error,
+            }))
 
     def _on_timer(self) -> None:
         """Time passes without states too: silence of the guard must end a goal."""
@@ -256,12 +272,13 @@ class AgentNode(SteadyhandNode):
         if decision.gripper is not None:
             g = decision.gripper
             self._gripper_pub.publish(msg.GripperCommand(token=g.token, width=float(g.width_m), trace_id=g.trace_id))
+        said = self._episodes.take(decision.records, now_s)  # before the request: it names the version that answers
         if decision.policy_request is not None:
             self._worker.ask(decision.policy_request)
         self._publish_feedback(decision.feedback, now_s)
         self._faults.publish(decision.faults, now_s)
         if self._trace is not None:
-            for record in decision.records:
+            for record in (*decision.records, *said):
                 self._trace.put(record)
         if decision.report is not None and self._reports is not None:
             self.get_logger().error(f"task given up; report: {self._reports.put(decision.report)}")
@@ -297,19 +314,27 @@ class AgentNode(SteadyhandNode):
         levels = {EstimateMode.NOMINAL: health.Level.OK, EstimateMode.DEGRADED: health.Level.WARN}
         if estimate is not None and now_s - self._estimate_arrived_s < SILENT_S:
             parts["estimate"].report(levels.get(estimate.mode, health.Level.ERROR), estimate.reason, now_s)
-        local = self.config.use_triton and not statistics.primary_healthy
-        parts["policy"].report(
-            health.Level.WARN if local else health.Level.OK,
-            f"served locally: {statistics.primary_cause}" if local else "", now_s,
-        )
+        troubles = policy_troubles(self.config.use_triton, statistics, self._policy.trouble)
+        parts["policy"].report(health.Level.WARN if troubles else health.Level.OK, "; ".join(troubles), now_s)
         paused = self._trace.store.why if self._trace is not None else ""
         parts["recording"].report(health.Level.WARN if paused else health.Level.OK, paused, now_s)
         worst = max(parts.values(), key=lambda c: c.level(now_s))
         level = {health.Level.OK: OK, health.Level.WARN: WARN}.get(worst.level(now_s), ERROR)
         values = counters | {
             "policy_p50_ms": statistics.p50_ms, "policy_p99_ms": statistics.p99_ms, "malformed": self._malformed,
+            "policy_version": self._policy.pin.version.number, "policy_provider": statistics.local_provider,
+            "policy_delay_ms": statistics.delay_ms, "policy_steps_over": statistics.steps_over,
+            "policy_too_slow": statistics.too_slow, "policy_seam_largest": statistics.seam_largest,
+            "policy_release": release_said(self._policy.release()),
+            **{f"policy_episodes_{name}": n for name, n in self._episodes.counts.items()},
             "requests_overtaken": self._worker.overtaken, "reports_lost": self._reports.dropped + self._reports.errors,
         }
+        shadow = self._policy.shadow_statistics()
+        if shadow is not None:
+            values |= {
+                "shadow_version": shadow.version, "shadow_compared": shadow.compared, "shadow_refused": shadow.refused,
+                "shadow_differing": shadow.differing, "shadow_vote_differs": shadow.vote_differs,
+            }
         if self._trace is not None:
             trace = self._trace
             values |= {
@@ -321,6 +346,26 @@ class AgentNode(SteadyhandNode):
             values |= {f"webhook_{name}": n for name, n in self._reports.webhook.counters.items()}
             values["webhook_error"] = self._reports.webhook.last_error
         return level, "ready" if level == OK else f"{worst.name}: {worst.message}", values
+
+
+def policy_troubles(use_triton: bool, statistics: Statistics, release_trouble: str) -> list[str]:
+    """What is degraded about the policy, for people; empty when well (I7: a fallback is announced)."""
+    troubles = []
+    if use_triton and not statistics.primary_healthy:
+        troubles.append(f"served locally: {statistics.primary_cause}")
+    if statistics.local_trouble:
+        troubles.append(statistics.local_trouble)
+    if release_trouble:
+        troubles.append(f"release: {release_trouble}")
+    return troubles
+
+
+def release_said(release: Release) -> str:
+    """Which versions serve, in a line."""
+    if release.candidate is None:
+        return f"stable {release.stable}"
+    stage = f"stage {release.stage + 1}"
+    return f"stable {release.stable}, candidate {release.candidate} in {stage}: {release.candidate_counts}"
 
 
 def stop_record(state: RobotState) -> Record:

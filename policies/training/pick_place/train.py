@@ -1,18 +1,17 @@
 """Train, export and evaluate the manipulation policy: one command, one YAML file.
 
-    python -m policies.training.train --config policies/training/config.yaml
+    python -m policies.training.pick_place.train --config policies/training/pick_place/config.yaml
 
 Writes `<out>/training/pick_place/` (demonstrations, learning curve, checkpoint, evaluation) and the model repository.
 """
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import json
 import logging
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,13 @@ from steadyhand.errors import ConfigError
 from steadyhand.slot import current_slot
 from steadyhand_policies import contract as contracts
 from steadyhand_policies.repository import DEFAULT_REPOSITORY
-from policies.training import command_space, export, fit
-from policies.training.expert import expert_actions
-from policies.training.network import PolicyNetwork
-from policies.training.rollout import Actor, Episode, run_episodes, summary
+from policies.training import export
+from policies.training.curves import Curve, plot
+from policies.training.pick_place import command_space, fit
+from policies.training.pick_place.contract import make_contract
+from policies.training.pick_place.expert import expert_actions
+from policies.training.pick_place.network import PolicyNetwork
+from policies.training.pick_place.rollout import Actor, Episode, run_episodes, summary
 
 LOG = logging.getLogger("train")
 # Each is a whole evaluation of its own; latencies beyond the range that training saw.
@@ -36,43 +38,6 @@ DISTURBANCES = {
     "target_error_5_mm": {"target_bias_m": 0.005, "target_noise_m": 0.003},
     "yaw_error_5_degrees": {"yaw_bias_rad": 0.087},
 }
-
-
-@dataclass
-class Curve:
-    """Rows of the learning curve, written as they come."""
-
-    path: Path
-    rows: list
-
-    def add(self, part: str, row: dict) -> None:
-        """Append a row and rewrite the file."""
-        self.rows.append({"part": part, **row})
-        with open(self.path, "w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(self.rows[0]))
-            writer.writeheader()
-            writer.writerows(self.rows)
-
-    def plot(self, path: Path) -> None:
-        """Loss over epochs, one line per part."""
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
-        figure, axes = pyplot.subplots(figsize=(7, 4))
-        for name in ("train_loss", "validation_loss"):
-            axes.semilogy([r[name] for r in self.rows], label=name)
-        starts = [i for i, r in enumerate(self.rows) if r["epoch"] == 0]
-        for i in starts:
-            axes.axvline(i, color="grey", linewidth=0.5)
-            axes.text(i, axes.get_ylim()[1], f" {self.rows[i]['part']}", va="top", fontsize=8)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("Huber loss")
-        axes.legend()
-        figure.tight_layout()
-        figure.savefig(path, dpi=110)
-        pyplot.close(figure)
 
 
 def seeds(part: dict, name: str = "episodes", offset: int = 0) -> list[int]:
@@ -98,7 +63,7 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
     workers, demo, dagger, settings = config["workers"], config["demonstrations"], config["dagger"], config["optimiser"]
     wide, seed = config["command_space"], config["seed"]
     rng = np.random.default_rng(seed)
-    curve = Curve(folder / "learning_curve.csv", [])
+    curve = Curve(folder / "learning_curve.csv")
     shown = run_episodes(Actor(None, demo["noise"], demo["noise_hold"]), seeds(demo), workers=workers)
     LOG.info("demonstrations: %s", summary(shown))
     save_chunks(shown, folder / "demonstrations.npz")
@@ -123,9 +88,9 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
         last = part == dagger["rounds"]
         epochs = settings["final_epochs"] if last else settings["epochs"]
         name = "cloning" if part == 0 else f"dagger {part}"
-        fit.fit(network, visited, validation, settings, epochs, seed + part, lambda row: curve.add(name, row))
+        fit.fit(network, visited, validation, settings, epochs, seed + part, lambda row: curve.add(part=name, **row))
         torch.save(network.state_dict(), folder / "checkpoint.pt")
-        export.export_onnx(network, folder / f"round{part}.onnx")
+        export.export_onnx(network, folder / f"round{part}.onnx", policy_io.OBSERVATION_DIM)
         LOG.info("%s: %s", name, curve.rows[-1])
         if not last:
             actor = Actor(folder / f"round{part}.onnx", dagger["noise"], demo["noise_hold"])
@@ -137,7 +102,9 @@ def train(config: dict, folder: Path) -> tuple[PolicyNetwork, int, int]:
             LOG.info("%s drives in command space: %.3f done", name, learner.done.mean())
             real = observations_of(driven)
             visited = np.concatenate([visited, real, fit.jittered(real, settings, rng), learner.observations])
-    curve.plot(folder / "learning_curve.png")
+    parts = {i: r["part"] for i, r in enumerate(curve.rows) if r["epoch"] == 0}
+    losses = {"Huber loss": ("train_loss", "validation_loss")}
+    plot(curve, folder / "learning_curve.png", "", losses, config["model"], parts, log=True)
     return network, len(kept), len(visited)
 
 
@@ -155,7 +122,7 @@ def evaluate(config: dict, model: Path, path: Path) -> dict:
 def main(argv: list[str] | None = None) -> int:
     """Entry point."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    parser = argparse.ArgumentParser(prog="policies.training.train", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="policies.training.pick_place.train", description=__doc__.splitlines()[0])
     parser.add_argument("--config", type=Path, default=Path(__file__).with_name("config.yaml"))
     parser.add_argument("--repository", type=Path, default=DEFAULT_REPOSITORY)
     parser.add_argument("--out", type=Path, default=None, help="folder of intermediate results")
@@ -171,10 +138,10 @@ def main(argv: list[str] | None = None) -> int:
     version = options.repository / config["model"] / "1"
     if not options.evaluate_only:
         network, demonstrations, visited = train(config, folder)
-        export.export_onnx(network, version / "model.onnx")
+        export.export_onnx(network, version / "model.onnx", policy_io.OBSERVATION_DIM)
         with np.load(folder / "demonstrations.npz") as file:
             canary = file["observation"][10]
-        contract = export.make_contract(
+        contract = make_contract(
             network, version / "model.onnx",
             contracts.Training(made_at, config["seed"], config_sha256, demonstrations, visited),
             contracts.Score("not evaluated yet", 0, 0, 0.0, 1.0),

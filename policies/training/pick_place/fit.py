@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from steadyhand.errors import ConfigError
-from policies.training.expert import expert_plan
-from policies.training.network import ACCELERATION_LIMITS, PolicyNetwork
+from policies.training.pick_place.expert import expert_plan
+from policies.training.pick_place.network import ACCELERATION_LIMITS, PolicyNetwork
 
 
 def statistics(observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

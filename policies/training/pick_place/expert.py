@@ -135,3 +135,15 @@ def _ramp(value, width):
     """0 below 0, 1 above `width`, smooth between."""
     u = np.clip(value / width, 0.0, 1.0)
     return u * u * (3 - 2 * u)
+
+
+class Demonstrator:
+    """The demonstrator as any training asks for one: `act(observation, info)` -> chunk (HORIZON, ACTION_DIM)."""
+
+    def act(self, observation: np.ndarray, info: dict | None = None) -> np.ndarray:
+        return expert_actions(np.asarray(observation)[None])[0]
+
+
+def expert(env_id: str) -> Demonstrator:
+    """`demonstrations.expert` of a run in `Steadyhand/UR5PickPlace-v0`."""
+    return Demonstrator()

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.common import wilson
 from steadyhand import policy_io
-from policies.training.expert import expert_actions
+from policies.training.pick_place.expert import expert_actions
 
 
 @dataclass(frozen=True)
