@@ -122,10 +122,10 @@ setup-peers: .venv-peers-openpi/.ready .venv-peers-lerobot/.ready
 .venv-peers-openpi/.ready: PYTHON_PEER = $(PYTHON)
 .venv-peers-lerobot/.ready: PYTHON_PEER = $(PYTHON_CORE)
 .venv-peers-%/.ready: requirements/peers-%.txt
-	 "setting up: peer $* (LeRobot: several GB)"
+	@echo "setting up: peer $* (LeRobot: several GB)"
 	@$(PYTHON_PEER) -m venv $(@D)
 	@$(@D)/bin/python -m pip install $(PIP_QUIET) -r $<
-	 $@
+	@touch $@
 
 clean:
 	rm -rf build out .pytest_cache .hypothesis
