@@ -65,7 +65,7 @@ def attribute(log: loop.Log, observations: np.ndarray) -> list[list]:
     """The executed actions with the moments they were computed for, found by their content."""
     reference = LocalOnnxPolicy(repository.policy_files()).open()
     asked = observations[: len(log.stamps_s)]
-    first = np.array([reference.infer(o, "reference", MEASURED_S).actions[0] for o in asked])
+    first = np.array([reference.infer(o, "reference", 10.0).actions[0] for o in asked])
     reference.close()
     found = []
     for (stamp_s, _, finite), action in zip(log.executed, log.actions):

@@ -125,7 +125,7 @@ def test_ours_is_judged_by_content_and_not_by_the_label_it_carries():
     local = LocalOnnxPolicy(repository.policy_files()).open()
     log = loop.Log()
     log.stamps_s = [10.0, 10.05, 10.1, 10.15]
-    log.execute(local.infer(observations[1], "says something else").actions[0], None)
+    log.execute(local.infer(observations[1], "says something else", 5.0).actions[0], None)
     log.execute(np.full(5, np.nan), None)
     (_, first, _), (_, second, finite) = client_ours.attribute(log, observations)
     assert first == 10.05 and second is None and finite is False
@@ -141,7 +141,7 @@ def test_observations_are_accepted_by_the_contract_alike_from_a_seed_and_told_ap
     policy = LocalOnnxPolicy(repository.policy_files()).open()
     observations = scene.observations(220, seed=5)
     np.testing.assert_array_equal(observations, scene.observations(220, seed=5))
-    first = np.array([policy.infer(o, "x").actions[0] for o in observations])
+    first = np.array([policy.infer(o, "x", 5.0).actions[0] for o in observations])
     assert accounting.answered(first, first) == list(range(220))
 
 
@@ -225,7 +225,7 @@ def proxied(tmp_path):
 
     def infer(request, context):
         observation = np.frombuffer(request.raw_input_contents[0], "<f4")
-        actions = local.infer(observation, "x").actions.astype("<f4")
+        actions = local.infer(observation, "x", 5.0).actions.astype("<f4")
         reply = pb.ModelInferResponse(model_name="pick_place", id=request.id)
         reply.outputs.add(name=contract.OUTPUT_NAME, datatype="FP32", shape=[1, *actions.shape])
         reply.raw_output_contents.append(actions.tobytes())
