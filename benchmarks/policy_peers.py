@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -76,7 +77,7 @@ def _latency(kept: Kept, blocks: int) -> None:
                     ms = [round(s * 1e3, 4) for s in reply["latency_s"][WARM_UP:]]
                     line = {"part": "latency", "arm": arm, "load": load, "block": block, "ms": ms}
                     kept.add({**line, "ticks": reply["ticks"], "errors": reply["errors"]})
-                    print(f"{arm} {load} {block}: {common.percentiles_ms([x / 1e3 for x in ms])}", flush=True)
+                    print(arm, load, block, json.dumps(common.percentiles_ms([x / 1e3 for x in ms])), flush=True)
 
 
 def _faults(kept: Kept, runs: int) -> None:
@@ -101,7 +102,7 @@ def _faults(kept: Kept, runs: int) -> None:
             if not found["recovers"]:
                 found["new_client_works"] = _works(each, arm, i)
             kept.add({"part": "fault", "arm": arm, "kind": kind, "run": i, **found})
-            print(f"{kind} {i} {arm}: {found}", flush=True)
+            print(kind, i, arm, json.dumps(found), flush=True)
 
 
 def _works(each: client_arms.Arms, arm: str, i: int) -> bool:

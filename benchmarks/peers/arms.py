@@ -119,11 +119,14 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Start, and wait until it accepts. Raises RuntimeError when it ends or does not within READY_S."""
+        """Start, and wait until it accepts. Raises RuntimeError when it ends or does not within READY_S, and when
+        somebody else listens there."""
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self._port), 0.2):
+            raise RuntimeError(f"{self._name}: {HOST}:{self._port} is taken; end what listens there")
         paths = os.pathsep.join([str(common.ROOT), *sys.path]) if self._command[0] == sys.executable else common.ROOT
         with (folder() / f"{self._name}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder(),
+                self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=folder(),
                 env={**os.environ, **_OFFLINE, "PYTHONPATH": str(paths)},
             )
         end_s = time.monotonic() + READY_S

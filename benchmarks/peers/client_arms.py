@@ -12,7 +12,7 @@ from benchmarks.peers.accounting import PERIOD_S
 from benchmarks.peers.side import Command
 
 # arm -> what the client is told to be. `lerobot`: an observation every period, and no floor under the server's latency
-# (its default holds every reply back until 33 ms have passed); `lerobot_default`: both as LeRobot has them.
+# (its default: no reply sooner than 33 ms after the call for it); `lerobot_default`: both as LeRobot has them.
 LATENCY = {
     "ours_local": "local", "ours_triton": "triton", "openpi": "openpi", "lerobot": "lerobot",
     "lerobot_default": "lerobot_default",

@@ -14,6 +14,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 
 from benchmarks.peers.faults import Injector
+from benchmarks.peers.side import end_with_parent
 
 _INFER = "/inference.GRPCInferenceService/ModelInfer"
 
@@ -73,4 +74,5 @@ if __name__ == "__main__":
     parser.add_argument("--upstream", required=True, help="host:port of Triton's gRPC")
     parser.add_argument("--fault-file", type=Path)
     options = parser.parse_args()
+    end_with_parent()
     serve(f"{options.host}:{options.port}", options.upstream, options.fault_file).wait_for_termination()

@@ -16,6 +16,7 @@ from lerobot.transport import services_pb2
 
 from benchmarks.peers.faults import Injector
 from benchmarks.peers.lerobot_plugin.configuration_steadyhand import TYPE
+from benchmarks.peers.side import end_with_parent
 
 constants.SUPPORTED_POLICIES.append(TYPE)  # LeRobot's list of built-in policies; it has no other way to admit one
 
@@ -57,6 +58,7 @@ if __name__ == "__main__":
     parser.add_argument("--inference-latency", type=float, help="seconds; LeRobot's default when not given")
     parser.add_argument("--fault-file", type=Path)
     options = parser.parse_args()
+    end_with_parent()
     torch.set_num_threads(1)
     if options.fault_file is not None:
         policy_server.PolicyServer = faulty(options.fault_file)

@@ -1,8 +1,7 @@
 """openpi's `WebsocketPolicyServer` around the shipped policy.
 
-openpi as a whole is on no package index; its server class is, alone, as `openpi-server` (published by a third party,
-who states nothing of its licence; openpi's own is Apache-2.0). Faults act on what the policy returns, which that class
-packs and sends as it is.
+openpi as a whole is on no package index; its server class is, alone, as `openpi-server` (docs/peers.md). Faults act on
+what the policy returns, which that class packs and sends with its own timing added.
 """
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ from openpi_server import WebsocketPolicyServer
 
 from benchmarks.peers.faults import Injector
 from benchmarks.peers.model import OnnxPolicy
+from benchmarks.peers.side import end_with_parent
 
 
 def _with_nan(reply: dict) -> dict:
@@ -39,4 +39,5 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--fault-file", type=Path, help="injects what it names; none: nothing is looked at")
     options = parser.parse_args()
+    end_with_parent()
     WebsocketPolicyServer(ShippedPolicy(options.fault_file), options.host, options.port).serve_forever()

@@ -31,6 +31,16 @@ class Command:
     interrupt_s: float | None = None  # after the start
 
 
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone, however that ended: at the end of the standard input."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def serve(prepare: Callable[[Command], Callable[[Log], dict | None]], packages: tuple[str, ...]) -> None:
     """Read commands until the end of the input.
 
