@@ -1,14 +1,16 @@
 """Steadyhand's client, as the agent uses it: `local`, `triton` (a call waits up to 1 s, so that a slow one is measured
 and not cut off), `shipped` (Triton with its deadline, the local model behind it) and `no_fallback` (Triton only, with
-its deadline). Which observation an executed action answers is found by its content, not by the label it carries."""
+its deadline); the last two drop a reply that comes later than the agent's expiry, as the agent does. Which observation an executed action answers is found by its content, not by the label it carries."""
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.peers import accounting, loop, scene, side
 from steadyhand.agent import AgentConfig
+from steadyhand.errors import PolicyTimeout
 from steadyhand_policies import repository
 from steadyhand_policies.fallback import FallbackPolicy
 from steadyhand_policies.local_onnx import LocalOnnxPolicy
@@ -46,9 +48,13 @@ def open_client(command: side.Command) -> tuple[Callable, Callable[[], None]]:
 def prepare(command: side.Command) -> Callable[[loop.Log], dict | None]:
     infer, close = open_client(command)
     observations = scene.observations(int(command.seconds / command.period_s) + 1, command.seed)
+    expiry_s = AgentConfig().policy_expiry_s if command.arm in ("shipped", "no_fallback") else MEASURED_S
 
     def ask(k: int, observation: np.ndarray, stamp_s: float):
         chunk = infer(observation, f"{command.seed}/{k}")
+        waited_s = time.monotonic() - stamp_s
+        if waited_s > expiry_s:
+            raise PolicyTimeout(f"reply after {waited_s * 1e3:.0f} ms: dropped, as the agent drops it")
         return chunk.actions[0], None
 
     def run(log: loop.Log) -> dict:
