@@ -71,7 +71,8 @@ class Client:
         if done["event"] != "done":
             raise RuntimeError(f"{self._name} {command.arm}: {done.get('error', done['event'])}")
         if done["held_up"]:
-            self._process.wait(10)
+            self._process.kill()  # it is ending itself; a starved machine takes its time over that
+            self._process.wait(60)
         return done, acted
 
     def close(self) -> None:

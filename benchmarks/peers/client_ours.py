@@ -1,6 +1,7 @@
 """Steadyhand's client, as the agent uses it: `local`, `triton` (a call waits up to 1 s, so that a slow one is measured
 and not cut off), `shipped` (Triton with its deadline, the local model behind it) and `no_fallback` (Triton only, with
-its deadline); the last two drop a reply that comes later than the agent's expiry, as the agent does. Which observation an executed action answers is found by its content, not by the label it carries."""
+its deadline); the last two drop a reply that comes later than the agent's expiry, as the agent does. Which observation
+an executed action answers is found by its content, not by the label it carries."""
 from __future__ import annotations
 
 import time
