@@ -20,7 +20,7 @@ PYTHONPATH_SOURCES := $(CURDIR):$(CURDIR)/policies:$(CURDIR)/firmware_bridge:$(C
 export STEADYHAND_SLOT := $(SLOT)
 export STEADYHAND_TRITON_VENV ?= $(abspath $(TRITON_VENV))
 
-.PHONY: run test test-fast test-train perception-model perception-ablation bench dst setup setup-train doctor clean distclean
+.PHONY: run test test-fast test-train perception-model perception-ablation bench dst setup setup-train setup-peers doctor clean distclean
 
 run: setup
 	@$(VENV)/bin/steadyhand run $(ARGS)
@@ -117,9 +117,19 @@ $(TRAIN_VENV)/.ready: requirements/runtime.txt requirements/sim.txt requirements
 	@$(TRAIN_VENV)/bin/python -m pip install $(PIP_QUIET) -r requirements/runtime.txt -r requirements/sim.txt -r requirements/test.txt -r requirements/train.txt
 	@touch $@
 
+# The peers of the benchmark `policy_peers`, each in an environment of its own (docs/peers.md). Never part of setup.
+setup-peers: .venv-peers-openpi/.ready .venv-peers-lerobot/.ready
+.venv-peers-openpi/.ready: PYTHON_PEER = $(PYTHON)
+.venv-peers-lerobot/.ready: PYTHON_PEER = $(PYTHON_CORE)
+.venv-peers-%/.ready: requirements/peers-%.txt
+	@echo "setting up: peer $* (LeRobot: several GB)"
+	@$(PYTHON_PEER) -m venv $(@D)
+	@$(@D)/bin/python -m pip install $(PIP_QUIET) -r $<
+	@touch $@
+
 clean:
 	rm -rf build out .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) $(TRITON_VENV) $(TRAIN_VENV) $(CORE_VENV)
+	rm -rf $(VENV) $(TRITON_VENV) $(TRAIN_VENV) $(CORE_VENV) .venv-peers-openpi .venv-peers-lerobot
