@@ -90,10 +90,16 @@ def run(args: argparse.Namespace) -> Path:
         finally:
             env.close()
     lines = [line for line in kept.lines if line["seed"] in seeds]
-    metrics = {
+    by_setting = {
         title(*s): {who: of_arm([x for x in lines if (x["setting"], x["arm"]) == (title(*s), who)]) for who in ARMS}
         for s in chosen
     }
-    for name, found in metrics.items():
+    for name, found in by_setting.items():
         print(name, *(f"\n  {who}: {figures}" for who, figures in found.items()))
+    worst = min(by_setting.values(), key=lambda found: found["expert"]["success"])["expert"]
+    metrics = {
+        "settings": len(by_setting), "episodes_each": min(f[who]["n"] for f in by_setting.values() for who in ARMS),
+        "expert_worst": worst["success"], "expert_worst_low": worst["low"],
+        "random_best": max(found["random"]["success"] for found in by_setting.values()), "by_setting": by_setting,
+    }
     return common.write("env_experts", len(lines), "no timing is measured", "SCHED_OTHER", metrics)

@@ -130,6 +130,7 @@ def run(args: argparse.Namespace) -> Path:
     metrics = {
         "steps_per_s_per_core": ours["steps_per_cpu_s"],
         "panda_gym_steps_per_s_per_core": panda["steps_per_cpu_s"] if panda else None,
+        "ahead_of_panda_gym": round(ours["steps_per_cpu_s"] / panda["steps_per_cpu_s"], 3) if panda else None,
         "expert_steps_per_s_per_core": by_side["expert"]["steps_per_cpu_s"],
         "simulated_s_per_s": round(STEP_S["ours"] * ours["steps_per_cpu_s"], 1),
         "panda_gym_simulated_s_per_s": round(STEP_S["panda_gym"] * panda["steps_per_cpu_s"], 1) if panda else None,

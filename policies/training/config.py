@@ -55,7 +55,7 @@ class RandomisationConfig:
 
 @dataclass(frozen=True)
 class DemonstrationsConfig:
-    """Episodes of the scripted expert; only successful ones teach. `episodes` of those, more are tried if need be
+    """Episodes of the scripted expert; only successful ones teach. `episodes` of those; more are tried if need be.
 
     The executed action is disturbed by correlated noise, the label is the expert's own (DART, Laskey et al. 2017).
     """

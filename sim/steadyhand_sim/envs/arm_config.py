@@ -66,4 +66,3 @@ class ArmConfig:
     def max_steps(self) -> int:
         """Policy periods of an episode."""
         return round(self.time_limit_s / PERIOD_S)
-

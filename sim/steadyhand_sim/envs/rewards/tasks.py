@@ -3,7 +3,7 @@
 `bounded` (the default): success pays 1, process terms less than a tenth. `source`: the control arm of the source
 documents, position error and joint speed only for the arm, +10 on arrival and -50 on a collision for the vehicle. The
 weights of the source's arm reward are not in the documents; ours are such that an arm's error of 10 cm weighs as much
-as joints at 1 rad/s, as theirs roughly does in the text. `tests/scenario/test_env_hacking.py` holds both to account.
+as joints at 1 rad/s, as theirs roughly does in the text. `tests/scenario/test_envs.py` holds both to account.
 """
 from __future__ import annotations
 
