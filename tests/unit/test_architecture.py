@@ -129,3 +129,58 @@ def test_no_decision_by_the_wall_clock():
     assert not {path.name for path in files("steadyhand") if wall_clock_calls(path)}
     guard = ROOT / FOLDERS["steadyhand_firmware_bridge"] / "guard"
     assert not {path.name for path in guard.glob("*.py") if wall_clock_calls(path)}
+
+
+# -- what only training needs ----------------------------------------------------------------------------------------
+TRAINING = ROOT / "policies" / "training"
+TRAINING_ONLY = {"policies", "benchmarks", "torch", "stable_baselines3", "ray", "pyarrow", "onnx", "matplotlib"}
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_the_runtime_needs_nothing_of_training(package):
+    wrong = {f"{p.relative_to(ROOT)} imports {n}" for p in files(package) for n in imports(p) & TRAINING_ONLY}
+    assert wrong == set()
+
+
+def test_gymnasium_is_the_environments_alone():
+    envs = ROOT / FOLDERS["steadyhand_sim"] / "envs"
+    users = {p for package in FOLDERS for p in files(package) if "gymnasium" in imports(p)}
+    assert users and {p for p in users if envs not in p.parents} == set()
+
+
+@pytest.mark.parametrize(("folder", "foreign", "but"), [
+    ("store", {"torch", "stable_baselines3", "gymnasium", "ray", "steadyhand_sim", "steadyhand_policies"}, set()),
+    ("store", {"pyarrow"}, {"lerobot_format.py"}),
+    ("rollout", {"torch", "stable_baselines3"}, set()),
+    ("rollout", {"ray"}, {"ray_worker.py", "pools.py"}),
+])
+def test_training_keeps_its_folders_laws(folder, foreign, but):
+    found = sorted((TRAINING / folder).glob("*.py"))
+    assert len(found) > 3
+    assert {f"{p.name} imports {n}" for p in found for n in imports(p) & foreign if p.name not in but} == set()
+
+
+# The layers of steadyhand_policies: a module imports its own and those before (by the beginning of its name).
+LAYERS = (
+    ("contract_format", "contract", "runtime_facts", "onnx_file", "probe", "repository"),
+    ("engine", "local_onnx", "triton_", "breaker", "latency", "chunking", "fallback", "checks"),
+    ("comparison", "release", "episodes", "member", "shadow", "live"),
+)
+
+
+def layer(module: str) -> int:
+    return next(k for k, names in enumerate(LAYERS) if any(module == n or module.startswith(n + "_") or (
+        n.endswith("_") and module.startswith(n)) for n in names))
+
+
+def test_policies_keep_their_layers():
+    wrong = set()
+    for path in files("steadyhand_policies"):
+        if path.stem == "__init__":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("steadyhand_policies"):
+                inner = node.module.partition(".")[2]
+                wrong |= {f"{path.stem} imports {m}" for m in ([inner] if inner else [a.name for a in node.names])
+                          if layer(m) > layer(path.stem)}
+    assert wrong == set()

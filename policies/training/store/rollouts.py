@@ -75,12 +75,7 @@ def rate_of(env) -> float:
 def state_names(env) -> tuple[str, ...]:
     """Names of the numbers in an observation; beside a picture only those that the robot knows of itself."""
     plain = env.unwrapped
-    names = tuple(plain.observation_names)
-    if getattr(plain, "observations", "state") == "state":
-        return names
-    from steadyhand_sim.envs.views import proprioception
-
-    return tuple(names[i] for i in proprioception(names))
+    return tuple(getattr(plain, "state_names", plain.observation_names))
 
 
 def _split(seen) -> tuple[np.ndarray, np.ndarray | None]:

@@ -56,6 +56,9 @@ class AGVDockEnv(gymnasium.Env):
 
             self._view, self._proprioception = VehicleView(), proprioception(self.observation_names)
             self.observation_space = self._view.space(len(self._proprioception))
+        self.state_names = self.observation_names if self._view is None else tuple(
+            self.observation_names[i] for i in self._proprioception
+        )
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """A new start, a new person. Everything random in the episode follows from the seed."""

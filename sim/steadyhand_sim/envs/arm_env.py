@@ -63,6 +63,9 @@ class ArmEnv(gymnasium.Env):
             self._proprioception = proprioception(self.observation_names)
             self._view = ArmView(self.task)
             self.observation_space = self._view.space(len(self._proprioception))
+        self.state_names = self.observation_names if self._view is None else tuple(
+            self.observation_names[i] for i in self._proprioception
+        )
 
     @classmethod
     def default_config(cls) -> ArmConfig:
