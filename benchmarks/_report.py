@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures.md"
 
-# What was aimed at, and the figure of the source documents where there is one. Metric -> (comparison, limit, remark); the
-# limit is a number or the name of another metric of the same result.
+# What was aimed at, and the figure of the source documents where there is one. Metric -> (comparison, limit, remark);
+# the limit is a number or the name of another metric of the same result.
 GOALS = {
     "recovery.detect_p99_ms": ("<=", 16, "from the act itself: the controller's cycle and the guard's"),
     "fault_matrix.faults": (">=", 40, ""),

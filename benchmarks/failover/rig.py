@@ -1,4 +1,4 @@
-"""The processes that are measured: a server with its supervisor, a cable to it, guard, emulated controller, observer."""
+"""The processes that are measured: a server with its supervisor, a cable to it, guard, emulated controller, witness."""
 from __future__ import annotations
 
 import contextlib

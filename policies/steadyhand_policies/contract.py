@@ -19,7 +19,7 @@ from steadyhand_policies.contract_format import (  # noqa: F401  the one import 
     CARTESIAN_DELTA, FORMAT, FORMULATIONS, JOINT_DELTA, Calibration, Canary, Normalisation, PolicyContract, Score,
     Sensor, Signals, Training, check_seal, content_hash, dump, file_hash, load, parse, seal, statistics_hash,
 )
-from steadyhand_policies.runtime_facts import FRAME, RuntimeFacts, this_runtime
+from steadyhand_policies.runtime_facts import RuntimeFacts, this_runtime
 
 INPUT_NAME, OUTPUT_NAME = "observation", "actions"
 _COMMIT = re.compile(r"unknown|[0-9a-f]{7,64}(-dirty)?")

@@ -169,8 +169,8 @@ LAYERS = (
 
 
 def layer(module: str) -> int:
-    return next(k for k, names in enumerate(LAYERS) if any(module == n or module.startswith(n + "_") or (
-        n.endswith("_") and module.startswith(n)) for n in names))
+    known = {name: k for k, names in enumerate(LAYERS) for name in names}
+    return known[max((name for name in known if module.startswith(name)), key=len)]
 
 
 def test_policies_keep_their_layers():

@@ -40,7 +40,7 @@ def make_contract(
     contract = contracts.PolicyContract(
         format=contracts.FORMAT, model=name, robot="ur5", formulation=contracts.CARTESIAN_DELTA,
         joint_names=ur5.JOINT_NAMES,
-        tool_length_m=ur5.TOOL_LENGTH_M, frame=contracts.FRAME,
+        tool_length_m=ur5.TOOL_LENGTH_M, frame=runtime_facts.FRAME,
         observation=contracts.Signals(policy_io.OBSERVATION_NAMES, units, tuple(-v for v in limits), limits),
         action=contracts.Signals(policy_io.ACTION_NAMES, _ACTION_UNITS, (-1.0,) * actions, (1.0,) * actions),
         step_m=policy_io.STEP_M, step_yaw_rad=policy_io.STEP_YAW_RAD, step_rad=0.0, period_s=policy_io.PERIOD_S,
