@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 import platform
 import select
@@ -13,6 +12,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from steadyhand_policies.contract import wilson  # noqa: F401  benchmarks find it here
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = Path("/tmp/steadyhand-benchmark.lock")
@@ -61,17 +62,6 @@ def percentiles_ms(seconds) -> dict[str, float]:
     ms = np.asarray(seconds, dtype=float) * 1e3
     p50, p99, p999 = np.percentile(ms, [50, 99, 99.9])
     return {"p50_ms": round(p50, 4), "p99_ms": round(p99, 4), "p999_ms": round(p999, 4), "max_ms": round(ms.max(), 4)}
-
-
-def wilson(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 % Wilson score interval of a rate (Wilson 1927)."""
-    if trials == 0:
-        return 0.0, 1.0
-    p = successes / trials
-    centre = p + z * z / (2 * trials)
-    spread = z * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
 def out_path(name: str) -> Path:

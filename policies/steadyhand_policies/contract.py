@@ -165,6 +165,8 @@ def check_canary(contract: PolicyContract, actions: np.ndarray) -> None:
 
 def _check_sensors(contract: PolicyContract, facts: RuntimeFacts) -> None:
     known = {sensor.name: sensor for sensor in facts.sensors}
+    if not contract.sensors:
+        raise ContractError("sensors: empty; a policy names the streams that its observations are made of")
     for i, sensor in enumerate(contract.sensors):
         if sensor.name not in known:
             raise ContractError(f"sensors[{i}].name: {sensor.name!r} is not among {', '.join(sorted(known))}")

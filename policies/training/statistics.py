@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from benchmarks.common import wilson
+from steadyhand_policies.contract import wilson
 
 __all__ = ["bootstrap_low", "mcnemar_p", "rate", "wilson"]
 

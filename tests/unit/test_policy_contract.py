@@ -62,6 +62,7 @@ def swap(values, i, j):
         (lambda r: r["sensors"][2].update(rate_hz=60.0), "sensors[2].rate_hz of objects"),
         (lambda r: r["sensors"][2].update(frame="camera"), "sensors[2].frame"),
         (lambda r: r["sensors"][1].update(name="force"), "sensors[1].name"),
+        (lambda r: r.update(sensors=[]), "sensors: empty"),
         (lambda r: r["calibration"][0].update(sha256="0" * 64), "calibration[0].sha256 of kinematics"),
         (lambda r: r["calibration"][0].update(of="camera"), "calibration[0].of"),
         (lambda r: r.update(calibration=[]), "calibration"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import wilson
+from steadyhand_policies.contract import wilson
 from steadyhand import policy_io
 from policies.training.pick_place.expert import expert_actions
 
