@@ -21,13 +21,14 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from steadyhand.errors import SteadyhandError
 from steadyhand_ros import qos
 from steadyhand_ros.parameter_service import ParameterService
+from steadyhand_ros.steady_timers import SteadyTimers
 
 OK, WARN, ERROR, STALE = (
     DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE,
 )
 
 
-class SteadyhandNode(LifecycleNode):
+class SteadyhandNode(SteadyTimers, LifecycleNode):
     """Subclasses override `build`, `open`, `close` and `tear_down`, and may override `diagnostics`."""
 
     def __init__(self, name: str):
