@@ -57,6 +57,12 @@ def commit() -> str:
     return (head.stdout.strip() or "unknown") + ("+" if dirty else "")
 
 
+def processor_ticks() -> tuple[int, int]:
+    """(busy, all) ticks of all cores since the machine started, whoever used them (`proc_stat(5)`; Linux)."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
 def percentiles_ms(seconds) -> dict[str, float]:
     """p50, p99, p99.9 and max in ms of times in seconds."""
     ms = np.asarray(seconds, dtype=float) * 1e3

@@ -1,9 +1,9 @@
 """Punctuality of our RTDE stream beside a bare ur_rtde script: same scheduler, blocks in turn, emulated controller.
 
 Deviation of a state: |time since the state before, as it reached the loop - the same by the controller's stamps|. The
-jitter of the emulated controller and of this machine is in both sides. Missed: controller cycles whose state never
-reached the loop, or not before the next one. 500 Hz is one block a round of its own. Each block is a line of
-`out/bench/rtde_stream.jsonl`; an interrupted run goes on with the next one.
+jitter of the emulated controller and of this machine is in both sides; how busy the cores were stands with the result.
+Missed: controller cycles whose state never reached the loop, or not before the next one. 500 Hz is one block a round of
+its own. Each block is a line of `out/bench/rtde_stream.jsonl`; an interrupted run goes on with the next one.
 """
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ def run(args: argparse.Namespace) -> None:
             kept.add(block(side, hz, args.block))
             print({k: v for k, v in kept.lines[-1].items() if k != "bins"}, flush=True)
     schedulers = {line["scheduler"] for line in kept.lines}
+    busy = sorted(line["busy_share"] for line in kept.lines)
+    load = f"all cores {busy[0]:.0%} to {busy[-1]:.0%} busy (with ours), median {busy[len(busy) // 2]:.0%}"
     common.write(
-        "rtde_stream", sum(line["n"] for line in kept.lines), "guard's loop, disarmed; emulated controller; quiet",
+        "rtde_stream", sum(line["n"] for line in kept.lines), f"guard's loop, disarmed; emulated controller; {load}",
         " and ".join(sorted(schedulers)), summary(kept.lines),
     )  # fmt: skip
 
 
 def block(side: str, hz: int, seconds: float) -> dict:
     """One block against a controller of its own: counts, and the histogram of deviations."""
+    busy, ticks = common.processor_ticks()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "states.npz"
         with _controller(hz) as controller:
@@ -64,7 +67,11 @@ def block(side: str, hz: int, seconds: float) -> dict:
             finally:
                 controller.kill()
         states = np.load(file)
-        return {"side": side, "hz": hz, "seconds": seconds, "scheduler": child.stdout.split()[1], **judge(states, hz)}
+    busy_after, ticks_after = common.processor_ticks()
+    return {
+        "side": side, "hz": hz, "seconds": seconds, "scheduler": child.stdout.split()[1],
+        "busy_share": (busy_after - busy) / (ticks_after - ticks), **judge(states, hz),
+    }
 
 
 def _controller(hz: int) -> subprocess.Popen:

@@ -93,6 +93,7 @@ WALL_CLOCK = {
     "lifecycle_manager_node.py": "stamp of a message",
     "estimator_node.py": "age of an image on arrival: wrong once when a clock is set, see the estimator",
     "teleop_node.py": "age of a stamped jog command: wrong while a clock is set, then refused; the arm rests in 100 ms",
+    "clock_watch.py": "sees that the clock was set, and wakes what waits by it",
     "report_writer.py": "name of a report",
     "recording.py": "name of a file",
     "trace_writer.py": "name of a stop's folder",

@@ -16,6 +16,7 @@ from steadyhand_interfaces.msg import InputHeartbeat, JointChunk, SafetyState
 from steadyhand import cell, ur5
 from steadyhand_ros import qos
 from steadyhand_ros.node import request_realtime, run
+from steadyhand_ros.steady_timers import SteadyTimers
 
 SPEED_RAD_S, ACCELERATION_RAD_S2 = 0.4, 2.0
 JOINTS = (0, 5)
@@ -38,7 +39,7 @@ def waypoints(q_rad: np.ndarray, qd_rad_s: np.ndarray, way: float) -> np.ndarray
     return np.array(points)
 
 
-class Commander(Node):
+class Commander(SteadyTimers, Node):
     """Speaks as soon as it is there; `close` and `tear_down` are what `node.run` calls."""
 
     def __init__(self) -> None:

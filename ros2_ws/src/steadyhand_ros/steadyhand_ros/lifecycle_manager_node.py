@@ -19,6 +19,7 @@ from steadyhand_ros import qos
 from steadyhand_ros.node import run
 from steadyhand_ros.parameter_service import ParameterService
 from steadyhand_ros.params import declare
+from steadyhand_ros.steady_timers import SteadyTimers
 
 TOWARDS_ACTIVE = {
     State.PRIMARY_STATE_UNCONFIGURED: Transition.TRANSITION_CONFIGURE,
@@ -61,7 +62,7 @@ class ManagedNode:
         return self.state == State.PRIMARY_STATE_ACTIVE
 
 
-class LifecycleManagerNode(Node):
+class LifecycleManagerNode(SteadyTimers, Node):
     """A plain node: it must run before any lifecycle exists."""
 
     def __init__(self):

@@ -20,14 +20,17 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 
 from steadyhand.errors import SteadyhandError
 from steadyhand_ros import qos
+from steadyhand_ros.background import Background
+from steadyhand_ros.clock_watch import watch
 from steadyhand_ros.parameter_service import ParameterService
+from steadyhand_ros.steady_timers import SteadyTimers
 
 OK, WARN, ERROR, STALE = (
     DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR, DiagnosticStatus.STALE,
 )
 
 
-class SteadyhandNode(LifecycleNode):
+class SteadyhandNode(SteadyTimers, LifecycleNode):
     """Subclasses override `build`, `open`, `close` and `tear_down`, and may override `diagnostics`."""
 
     def __init__(self, name: str):
@@ -176,12 +179,14 @@ def run(node_class, args=None, coroutines: bool = False) -> int:
         rclpy.try_shutdown()
         return 2
     executor.add_node(node)
+    clock_watch = Background("clock", watch(node, executor))
     try:
         while rclpy.ok() and not stopping:
             executor.spin_once(timeout_sec=0.2)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:
+        clock_watch.close()
         node.close()
         node.tear_down()
         executor.remove_node(node)
