@@ -229,19 +229,22 @@ class FallbackPolicy:
 
     def _watch(self) -> None:
         while not self._stopping:
-            failure, start_s = None, time.monotonic()
-            try:
-                self._primary.canary(self._primary_deadline_s)
-            except PolicyError as error:
-                failure = failure_of(error)
-            with self._lock:
-                if failure is None and not self._breaker.closed:
-                    self._delay["primary"].clear()  # it comes back: what it was is not what it is
-                self._delay["primary"].add(time.monotonic() - start_s)
-                self._breaker.on_canary(failure, time.monotonic())
-                interval_s = self._breaker.canary_interval_s()
-            self._wake.wait(interval_s)
+            self._wake.wait(self._ask_canary())
             self._wake.clear()
+
+    def _ask_canary(self) -> float:
+        """One canary, and what follows from it; seconds until the next one is due."""
+        failure, start_s = None, time.monotonic()
+        try:
+            self._primary.canary(self._primary_deadline_s)
+        except PolicyError as error:
+            failure = failure_of(error)
+        with self._lock:
+            if failure is None and not self._breaker.closed:
+                self._delay["primary"].clear()  # it comes back: what it was is not what it is
+            self._delay["primary"].add(time.monotonic() - start_s)
+            self._breaker.on_canary(failure, time.monotonic())
+            return self._breaker.canary_interval_s()
 
 
 def failure_of(error: PolicyError) -> Failure:

@@ -68,3 +68,20 @@ def test_what_was_written_is_read(path):
 def test_a_missing_file_is_named(path):
     with pytest.raises(ConfigError, match="nowhere"):
         onnx_file.read(path.parent / "nowhere.onnx")
+
+
+def test_a_field_longer_than_the_file_is_refused(path):
+    path.write_bytes(sound() + onnx.varint(15 << 3 | 2) + onnx.varint(100) + b"abc")
+    with pytest.raises(ContractError, match="cut off"):
+        onnx_file.read(path)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_numbers_written_one_by_one_are_read_too(path, packed):
+    """`float_data`, as small tensors are written by some exporters, instead of `raw_data`."""
+    wanted = np.float32([0.5, -2.0, 3.0])
+    each = [onnx.varint(4 << 3 | 5) + value.tobytes() for value in wanted]
+    numbers = onnx.message(4, wanted.tobytes()) if packed else b"".join(each)
+    tensor = onnx.number(1, 3) + onnx.number(2, onnx.FLOAT) + onnx.message(8, "mean") + numbers
+    path.write_bytes(onnx.message(7, onnx.message(5, tensor)) + onnx.message(8, onnx.number(2, 17)))
+    np.testing.assert_array_equal(onnx_file.read(path).floats["mean"], wanted)

@@ -22,6 +22,8 @@ SETTINGS = [
     (INSERT_ID, {"formulation": "cartesian_delta"}), (INSERT_ID, {"formulation": "joint_delta"}), (DOCK_ID, {}),
 ]
 NAMES = [" ".join([i.split("/")[1], *k.values()]) for i, k in SETTINGS]
+EACH = pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
+ONCE = pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS[1:3] + SETTINGS[4:], ids=NAMES[1:3] + NAMES[4:])
 
 
 def drive(env, seed, act, steps=10_000, options=None):
@@ -52,7 +54,7 @@ def insert():
 
 
 # -- contract --------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
+@ONCE
 def test_gymnasium_accepts_it(env_id, kwargs):
     from gymnasium.utils.env_checker import check_env
 
@@ -78,14 +80,14 @@ def test_images_are_observations_too(env_id):
     assert first[0].std() > 5 and (first[0] != first[1]).any()  # something is seen, and it is noisy
 
 
-@pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
+@ONCE
 def test_same_seed_same_bits_also_after_another_episode(env_id, kwargs):
     env, rng = gymnasium.make(env_id, **kwargs), np.random.default_rng(0)
-    actions = rng.uniform(-0.5, 0.5, (25, *env.action_space.shape)).astype(np.float32)
+    actions = rng.uniform(-0.5, 0.5, (15, *env.action_space.shape)).astype(np.float32)
 
     def run(seed):
         at = iter(actions)
-        seen, paid, _ = drive(env, seed, lambda o, i: next(at), steps=25)
+        seen, paid, _ = drive(env, seed, lambda o, i: next(at), steps=15)
         return np.array(seen).tobytes() + np.array(paid).tobytes()
 
     first, other, again = run(5), run(6), run(5)
@@ -124,14 +126,13 @@ def test_noise_is_where_it_is_said_to_be():
 
 
 # -- experts and chance ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("env_id", "kwargs"), SETTINGS, ids=NAMES)
+@EACH
 def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     """Rates over hundreds of episodes: `python -m benchmarks env_experts`."""
     env, actor = gymnasium.make(env_id, **kwargs), expert(env_id, **kwargs)
-    for seed in (11, 12):
-        _, paid, info = drive(env, seed, actor.act)
-        assert info["success"] and info["is_success"] and info["failure"] == ""
-        assert 0.9 <= sum(paid) <= 1.1 and info["terms"]["success"] == 1.0
+    _, paid, info = drive(env, 11, actor.act)
+    assert info["success"] and info["is_success"] and info["failure"] == ""
+    assert 0.9 <= sum(paid) <= 1.1 and info["terms"]["success"] == 1.0
     env.action_space.seed(1)
     _, paid, info = drive(env, 11, lambda o, i: env.action_space.sample())
     assert not info["success"] and sum(paid) <= 0.1

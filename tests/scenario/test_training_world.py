@@ -87,7 +87,7 @@ def grasp(world, step, seed, offset_m):
     return world.object_poses()[0][0] - kinematics.pose_base_link_tool(world.q_rad)[:3, 3], world.gripper_width
 
 
-@pytest.mark.parametrize(("seed", "offset_m"), [(1, 0.0), (2, 0.006), (3, -0.006)])
+@pytest.mark.parametrize(("seed", "offset_m"), [(1, 0.0), (2, 0.006)])
 def test_a_grasp_ends_as_in_the_runtimes_world(seed, offset_m):
     with World(WorldConfig(n_cubes=1)) as world:
         there, width = grasp(world, lambda q, qd: world.step(q, qd, 4), seed, offset_m)

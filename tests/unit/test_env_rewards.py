@@ -134,7 +134,7 @@ def test_statistics_refuse_what_is_no_histogram(bad):
         RewardStatistics(**bad)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_plus_ten_minus_fifty_teaches_to_freeze_and_ours_does_not(seed):
     source = Crossing()
     ours = Crossing(arrival=1.0, collision=HIT)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyhand.errors import ConfigError
+from steadyhand.errors import ConfigError, PolicyError, PolicyTimeout
 from steadyhand.types import ActionChunk
 from steadyhand_policies import repository
 from steadyhand_policies.chunking import ChunkConfig, SeamWatch, bridges, steps_over
@@ -96,22 +96,48 @@ def test_votes_make_no_seam_and_a_new_motion_has_none():
     assert watch.take(ramp(0.9, 0.0), 5.0, 0.0) is None  # the old chunk is long over
 
 
-def test_a_primary_too_slow_for_its_chunks_to_overlap_is_not_asked_and_comes_back_by_its_canaries(monkeypatch):
+class Slow:
+    """A server that takes its time, on a clock of its own; its canaries are quick."""
+
+    def __init__(self, local, monkeypatch, error=None):
+        self.local, self.error, self.asked, self.now_s = local, error, [], 100.0
+        monkeypatch.setattr("steadyhand_policies.fallback.time", SimpleNamespace(monotonic=lambda: self.now_s))
+
+    def infer(self, observation, observation_id, deadline_s):
+        self.asked.append(observation_id)
+        self.now_s += 0.32  # three hundred milliseconds late for a chunk of four hundred
+        if self.error is not None:
+            raise self.error
+        return ActionChunk(observation_id, np.array(self.local.contract.canary.actions), "triton", 0.32)
+
+    def canary(self, deadline_s):
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, PolicyTimeout("too late")])
+def test_a_primary_too_slow_for_its_chunks_to_overlap_is_not_asked(monkeypatch, error):
+    """A call that was given up counts with the time it took, or a hung server would pass for a fast one."""
     local = LocalOnnxPolicy(repository.policy_files()).open()
-    now_s, asked = [100.0], []
-    clock = SimpleNamespace(monotonic=lambda: now_s[0])
-    monkeypatch.setattr("steadyhand_policies.fallback.time", clock)
-
-    class Slow:
-        def infer(self, observation, observation_id, deadline_s):
-            asked.append(observation_id)
-            now_s[0] += 0.32  # answers, but three hundred milliseconds late for a chunk of four hundred
-            return ActionChunk(observation_id, np.array(local.contract.canary.actions), "triton", 0.32)
-
-    policy = FallbackPolicy(Slow(), local, local.contract, primary_deadline_s=0.5)
+    slow = Slow(local, monkeypatch, error)
+    policy = FallbackPolicy(slow, local, local.contract, primary_deadline_s=0.5)
     policy._breaker.closed = True
     golden = np.float32(local.contract.canary.observation)
-    assert policy.infer(golden, "a", 1.0).served_by == "triton"
-    assert policy.infer(golden, "b", 1.0).served_by == "local" and asked == ["a"]
+    assert policy.infer(golden, "a", 1.0).served_by == ("triton" if error is None else "local")
+    assert policy.infer(golden, "b", 1.0).served_by == "local" and slow.asked == ["a"]
     said = policy.statistics()
+    assert said.primary_healthy  # by its canaries: only its delay keeps it from being asked
     assert said.too_slow == 1 and said.delay_ms == pytest.approx(320.0) and said.steps_over == 6
+
+
+def test_a_slow_primary_that_broke_and_came_back_is_asked_again(monkeypatch):
+    local = LocalOnnxPolicy(repository.policy_files()).open()
+    slow = Slow(local, monkeypatch, PolicyError("gone"))
+    policy = FallbackPolicy(slow, local, local.contract, primary_deadline_s=0.5)
+    policy._breaker.closed = True
+    golden = np.float32(local.contract.canary.observation)
+    assert policy.infer(golden, "a", 1.0).served_by == "local" and not policy.statistics().primary_healthy
+    slow.error = None
+    for _ in range(3):
+        policy._ask_canary()
+    assert policy.infer(golden, "b", 1.0).served_by == "triton"

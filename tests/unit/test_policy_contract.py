@@ -60,6 +60,7 @@ def swap(values, i, j):
         (lambda r: r["sensors"][0].update(encoding="deg"), "sensors[0].encoding of commanded_joints"),
         (lambda r: r["sensors"][0].update(shape=[7]), "sensors[0].shape"),
         (lambda r: r["sensors"][2].update(rate_hz=60.0), "sensors[2].rate_hz of objects"),
+        (lambda r: r["sensors"][2].update(rate_hz=0.0), "sensors[2].rate_hz of objects"),
         (lambda r: r["sensors"][2].update(frame="camera"), "sensors[2].frame"),
         (lambda r: r["sensors"][1].update(name="force"), "sensors[1].name"),
         (lambda r: r.update(sensors=[]), "sensors: empty"),
@@ -159,6 +160,8 @@ def test_a_corrupt_model_is_refused_even_with_its_hash(copy, content):
         ('name: "pick_place"', 'name: "other"', "name"),
         ("max_batch_size: 8", "max_batch_size: 0", "max_batch_size"),
         ("max_batch_size: 8", "max_batch_size: lots", "config.pbtxt"),
+        ("version_policy { all { } }", "version_policy { latest { num_versions: 1 } }", "version_policy"),
+        ("version_policy { all { } }", "", "version_policy"),
     ],
 )
 def test_a_config_with_other_tensors_is_refused(copy, old, new, field):
