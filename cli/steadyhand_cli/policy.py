@@ -6,6 +6,7 @@ a second, from the next episode on. Nothing here touches the robot.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import secrets
 from pathlib import Path
 
@@ -142,8 +143,23 @@ def install(args: argparse.Namespace) -> int:
     repositories.check_config(files, local.contract)
     _same_model(args, local.contract)
     local.close()
+    _settle(args)
     print(f"version {repositories.install(folder, args.repository, args.model)}")
     return 0
+
+
+def _settle(args: argparse.Namespace) -> None:
+    """Nothing decided means that the newest serves: what served so far is written down before there is a newer one."""
+    if _file(args).read() is not None:
+        return
+    for number in reversed(repositories.versions(args.repository, args.model)):
+        with contextlib.suppress(SteadyhandError):  # one that is refused serves nobody
+            version, _ = _version(args, number)
+            said = f"stable {version}: the newest when another was installed"
+            new = Release(args.model, version, history=(said,))
+            _file(args).update(lambda found, new=new: found if found is not None else new)
+            print(said)
+            return
 
 
 def begin(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from scipy import stats
 from steadyhand.errors import ConfigError, ContractError
 from steadyhand_policies import comparison, release as releases, release_codec
 from steadyhand_policies.release import Counts, Looks, Outcome, Release, ReleaseConfig, Share, Stage, Version
+from steadyhand_policies.release_file import ReleaseFile
 
 STABLE, CANDIDATE, OTHER = (Version(n, str(n) * 64) for n in (1, 2, 3))
 CONFIG = ReleaseConfig()
@@ -237,3 +238,13 @@ def test_a_damaged_state_is_refused_by_name(release, data):
 def test_whatever_lies_there_is_refused_or_a_state(content):
     with pytest.raises(ContractError):
         release_codec.parse(content)
+
+
+def test_a_reader_never_sees_half_a_state(tmp_path):
+    """Who has the file open while it is written reads what it was."""
+    before, file = Release("m", STABLE), ReleaseFile(tmp_path, "m")
+    file.replace(before)
+    with file.path.open("rb") as reader:
+        after = file.update(lambda found: releases.begin(found, CANDIDATE, "r"))
+        assert release_codec.parse(reader.read()) == before
+    assert file.read() == after != before and [p.name for p in tmp_path.glob("*.tmp")] == []

@@ -134,7 +134,7 @@ def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     assert info["success"] and info["is_success"] and info["failure"] == ""
     assert 0.9 <= sum(paid) <= 1.1 and info["terms"]["success"] == 1.0
     env.action_space.seed(1)
-    _, paid, info = drive(env, 11, lambda o, i: env.action_space.sample())
+    _, paid, info = drive(env, 11, lambda o, i: env.action_space.sample(), steps=80)
     assert not info["success"] and sum(paid) <= 0.1
     env.close()
 
@@ -291,7 +291,7 @@ def test_lifting_again_and_again_pays_once():
 
 
 def test_standing_before_a_person_pays_nothing_and_hitting_costs():
-    env = AGVDockEnv(protective_field=False)
+    env = AGVDockEnv(protective_field=False, time_limit_s=12.0)
     _, paid, info = drive(env, 1, lambda o, i: np.zeros(2, np.float32))
     assert info["failure"] == "time" and sum(paid) <= 0.0
     env.reset(seed=1)

@@ -1,5 +1,6 @@
 """`steadyhand policy`: what an operator sees and decides, on a repository of real models."""
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,12 +69,25 @@ def test_check_names_what_is_wrong(say, models):
 
 def test_install_takes_what_is_sound_and_nothing_else(say, models, tmp_path):
     onnx.write_version(tmp_path / "trained", *onnx.weights_of(3))
-    assert say("install", str(tmp_path / "trained"))[1].strip() == "version 3"
+    code, said = say("install", str(tmp_path / "trained"))
+    assert code == 0 and said.splitlines()[-1] == "version 3" and "stable 2" in said
     assert (models / MODEL / "3" / "model.onnx").exists()
     weights, bias = onnx.weights_of(4)
     onnx.write_version(tmp_path / "constant", 0 * weights, bias)
     code, said = say("install", str(tmp_path / "constant"))
     assert code == 2 and "constant" in said and not (models / MODEL / "4").exists()
+    onnx.write_version(tmp_path / "other", *onnx.weights_of(5), change=lambda c: replace(c, model="stacking"))
+    code, said = say("install", str(tmp_path / "other"))
+    assert code == 2 and "'stacking'" in said and not (models / MODEL / "4").exists()
+
+
+def test_what_is_installed_does_not_serve_before_it_is_released(say, tmp_path):
+    """Not by a restart of the agent either, which takes the newest when nothing was decided."""
+    onnx.write_version(tmp_path / "trained", *onnx.weights_of(3))
+    assert state() is None and say("install", str(tmp_path / "trained"))[0] == 0
+    assert state().stable.number == 2 and state().candidate is None
+    say("serve", "1")
+    assert say("install", str(tmp_path / "trained"))[1].strip() == "version 4" and state().stable.number == 1
 
 
 @pytest.mark.parametrize("change, field", [

@@ -89,3 +89,11 @@ def test_a_fault_of_before_says_nothing_of_the_next_attempt():
     watch.take([Record("phase", 1.0, {"phase": "pick", "before": "home"})])
     found = watch.take([Record("phase", 2.0, {"phase": "back_off", "before": "grasp"})])
     assert found == [Ended("pick", Outcome.FAILURE, "")]
+
+
+def test_a_void_attempt_does_not_make_the_next_one_void():
+    watch = EpisodeWatch()
+    pick, back_off = (Record("phase", 1.0, {"phase": phase, "before": "home"}) for phase in ("pick", "back_off"))
+    moved = Record("fault", 1.0, {"name": "target_moved"})
+    assert watch.take([pick, moved, back_off]) == [Begun("pick"), Ended("pick", Outcome.VOID, "target_moved")]
+    assert watch.take([pick, back_off]) == [Begun("pick"), Ended("pick", Outcome.FAILURE, "")]

@@ -104,6 +104,17 @@ def test_without_a_decision_the_configured_version_serves_and_nothing_is_written
     assert not rig.file.path.exists()
 
 
+def test_a_call_is_answered_by_the_version_of_the_episode_that_it_was_asked_in(rig):
+    """A request that waits in the worker's queue while the next episode begins."""
+    rig.begin(2)
+    rig.open()
+    pin = rig.candidates_turn()
+    while rig.live.begin_episode().share is Share.CANDIDATE:
+        pass
+    assert rig.serves() == 1
+    assert np.abs(rig.ask("late", pin).actions - rig.golden[2]).max() < 1e-3
+
+
 def test_a_release_begins_while_the_policy_serves_and_an_episode_keeps_its_version(rig):
     rig.open()
     pin = rig.live.begin_episode()
