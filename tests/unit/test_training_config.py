@@ -1,11 +1,13 @@
 """A training run's YAML: what is unknown, mistyped, out of range or contradictory is refused by its full name."""
+from copy import copy
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 import policies.training
-from policies.training.config import RunConfig, identity
+from policies.training.config import TRAINING_SEEDS_FROM, RunConfig, identity
 from policies.training.schema import parse, read
 from steadyhand.errors import ConfigError
 
@@ -89,7 +91,22 @@ def test_what_is_no_mapping_is_refused():
 def test_identity_is_of_what_decides_the_result():
     one = parse(RunConfig, GOOD)
     assert identity(one) == identity(parse(RunConfig, changed("workers.count", 8)))
-    assert identity(one) != identity(parse(RunConfig, changed("ppo.passes", 4)))
+    for field in fields(RunConfig):
+        if field.name != "workers":
+            assert identity(one) != identity(without_checks(one, field.name)), field.name
+
+
+def without_checks(config: RunConfig, name: str) -> RunConfig:
+    """The same with another value of a field, whatever it is."""
+    other = copy(config)
+    object.__setattr__(other, name, "another")
+    return other
+
+
+def test_no_judged_scene_is_among_those_that_training_draws():
+    config = parse(RunConfig, GOOD)
+    with pytest.raises(ConfigError, match="evaluation.first_seed: its seeds reach beyond"):
+        replace(config, evaluation=replace(config.evaluation, first_seed=TRAINING_SEEDS_FROM - 5))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
