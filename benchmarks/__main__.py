@@ -12,8 +12,8 @@ NAMES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "
 # from some minutes to many hours: only by name
 LONG = {
     "clock_steps", "dst", "emulator_conformance", "env_experts", "fault_matrix", "filter_success", "freshness", "fuzz",
-    "inspection", "main_job", "mtbf", "perception", "perception_ablation", "policy_failover", "policy_peers",
-    "policy_success", "recovery", "resume", "rtde_stream", "smoothness", "stop_latency",
+    "inspection", "main_job", "mtbf", "perception", "perception_ablation", "perception_latency", "policy_failover",
+    "policy_peers", "policy_success", "recovery", "resume", "rtde_stream", "smoothness", "stop_latency",
 }  # fmt: skip
 
 

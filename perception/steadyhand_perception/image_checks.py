@@ -142,9 +142,10 @@ def check_image(
     if image.shape != tuple(expected_shape):
         return (ImageFault("shape", f"shape {image.shape}, must be {tuple(expected_shape)}"),)
     faults = []
-    luminance = image.mean(axis=2, dtype=np.float32)
+    red, green, blue = (image[..., k] for k in range(3))  # a reduction over an axis of 3 takes ten times as long
+    luminance = (red.astype(np.float32) + green + blue) / np.float32(3)
     mean = float(luminance.mean())
-    saturated = float((image.min(axis=2) >= 250).mean())
+    saturated = float((np.minimum(np.minimum(red, green), blue) >= 250).mean())
     coarse, fine = _structure(luminance)
     if mean < config.dark_mean:
         faults.append(ImageFault("dark", f"mean luminance {mean:.1f}, at least {config.dark_mean}"))

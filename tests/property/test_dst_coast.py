@@ -81,3 +81,19 @@ def test_a_block_is_taken_back_when_a_cycle_of_it_might_decide(monkeypatch):
     before = world.robot.plant.x.tobytes()
     monkeypatch.setattr(coast, "_follows", lambda *_: False)
     assert coast.advance(world) == 0 and world.robot.plant.x.tobytes() == before
+
+
+def test_no_block_begins_when_the_other_guards_robot_is_unsafe():
+    world, twin = start(3, False), start(3, False)  # with a vehicle
+    for each in (world, twin):
+        each.run_until(START_S + 2.0)
+    while not coast.advance(twin):
+        twin.cycle()
+        world.cycle()
+    world.vehicle.unsafe = "robot_safety:emergency"
+    told = world.vehicle.told = world.vehicle.beat()
+    now_s = world.clock.now_s = world.clock.at(world.clock.cycle)
+    world.host.peer(told, now_s)
+    assert world.host.guard.state.armed and coast.advance(world) == 0
+    world.cycle()
+    assert not world.host.guard.state.armed and world.checker.violations == []

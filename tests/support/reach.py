@@ -21,7 +21,7 @@ class ReachEnv(gymnasium.Env):
     rate_hz = 20.0
 
     def __init__(self, formulation: str | None = None) -> None:
-        self.formulation = formulation
+        self.formulation, self.plant = formulation, 1.0
         self.observation_space = gymnasium.spaces.Box(-10.0, 10.0, (6,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -29,12 +29,13 @@ class ReachEnv(gymnasium.Env):
         super().reset(seed=seed)
         self._x, self._v = self.np_random.uniform(-1, 1, 2), np.zeros(2)
         self._target, self._steps, self._held = self.np_random.uniform(-1, 1, 2), 0, 0
-        self._gain = 1.0 if not options or options.get("plant") is None else float(options["plant"])
+        if options and "plant" in options:  # kept from then on, as the arm's environments do
+            self.plant = float(options["plant"])
         return self._observe(), {}
 
     def step(self, action):
         before = self._potential()
-        self._v = DRAG * self._v + self._gain * STEP * np.asarray(action, float)
+        self._v = DRAG * self._v + self.plant * STEP * np.asarray(action, float)
         self._x = self._x + self._v + 0.002 * self.np_random.standard_normal(2)
         self._steps += 1
         there = np.linalg.norm(self._x - self._target) < NEAR and np.linalg.norm(self._v) < SLOW

@@ -10,6 +10,7 @@ msg = pytest.importorskip("steadyhand_interfaces.msg")
 
 from steadyhand import guard_protocol, types, ur5  # noqa: E402
 from steadyhand.errors import ProtocolError  # noqa: E402
+from steadyhand_perception.tray_poses import Sight  # noqa: E402
 from steadyhand_ros import conversions  # noqa: E402
 
 pytestmark = pytest.mark.ros
@@ -122,3 +123,32 @@ def test_detections_keep_their_values():
     seen = conversions.detections(poses)
     assert (seen.stamp_s, seen.image_seq, seen.observation_id) == (3.5, 4, "o")
     assert seen.objects[0].position_m[0] == 1.0 and math.isnan(seen.objects[0].position_m[1])
+
+
+def sight(*defects, grasp_success=None):
+    """Three cubes: in the tray, in the box, dropped."""
+    cubes = [types.Detection(np.array([float(k), 0.0, 0.02]), 0.0, 0.9, 0.002, d) for k, d in enumerate(defects)]
+    return Sight((cubes[0],), (cubes[1],), (cubes[2],), np.zeros(4, np.float32), 5.0, "CPU", grasp_success)
+
+
+def test_defects_and_the_grasp_arrive_beside_the_objects_they_are_of():
+    m = conversions.object_poses_msg(sight(0.1, 0.2, 0.3, grasp_success=0.75), 7, "o")
+    assert list(m.grasp_success) == [0.75] and [o.in_box for o in m.objects] == [False, False, True]
+    seen = conversions.detections(m)
+    assert {o.position_m[0]: o.defect for o in seen.objects} == {0.0: 0.1, 1.0: 0.2, 2.0: 0.3}
+
+
+def test_a_model_that_tells_nothing_of_defects_says_nothing():
+    m = conversions.object_poses_msg(sight(None, None, None), 7, "o")
+    assert len(m.defect) == len(m.grasp_success) == 0 and len(m.objects) == 3
+    assert [o.defect for o in conversions.detections(m).objects] == [None] * 3
+
+
+@pytest.mark.parametrize(("defect", "said"), [
+    ([0.1, 0.2], "defect: 2 values for 3"), ([0.1, math.nan, 0.3], r"defect\[1\] = nan"), ([0.1, 0.2, 1.1], r"defect\[2\]"),
+])  # fmt: skip
+def test_defects_that_cannot_be_are_refused(defect, said):
+    m = conversions.object_poses_msg(sight(0.1, 0.2, 0.3), 7, "o")
+    m.defect = defect
+    with pytest.raises(ProtocolError, match=said):
+        conversions.detections(m)

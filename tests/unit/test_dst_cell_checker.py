@@ -136,6 +136,12 @@ def test_the_other_one_is_no_excuse(wire):
     assert wire.found == [("I9", "the cause of the stop is the other guard, which is heard and well")]
 
 
+def test_a_guard_that_was_held_up_names_what_it_heard_before(wire):
+    wire.checker.hears(wire.now_s, replace(wire.agv, unsafe="robot_safety:emergency"))
+    wire.checker.disarmed(wire.now_s + 5 * DT_S, ["peer:agv: its robot: robot_safety:emergency"])
+    assert wire.found == []
+
+
 @pytest.mark.parametrize("change", [
     lambda w: setattr(w, "q", OVER), lambda w: setattr(w, "age_s", 0.06), lambda w: w.reach(),
     lambda w: setattr(w, "q", np.full(6, np.nan)),

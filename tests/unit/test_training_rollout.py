@@ -81,6 +81,12 @@ def test_two_processes_give_the_same_and_a_killed_one_costs_nothing_but_time(tru
         assert pool.evaluate(actor, TRIALS) == truth[1]
 
 
+def test_a_trial_on_another_plant_leaves_the_next_one_its_own():
+    with serial() as pool:
+        before, other, after = pool.evaluate(make_actor(), [Trial(5), Trial(5, 0.3, 7), Trial(5)])
+    assert before == after and before.reward != other.reward and other.plant_index == 7
+
+
 def test_a_pool_whose_workers_keep_dying_gives_up():
     class Dying(SerialWorker):
         def receive(self, timeout_s):

@@ -88,7 +88,8 @@ class CellChecker:
         names = {cause.partition(":")[0] for cause in causes}
         self.reach_until_s = float("-inf")
         silent = now_s - self.heard_s > PEER_LIMIT_S - self.period_s
-        if "peer" in names and not silent and now_s - self.trouble_s > 3 * self.period_s:
+        well = not silent and self.heard is not None and not self.heard.unsafe  # and its last trouble was told of
+        if "peer" in names and well and now_s - self.trouble_s > 3 * self.period_s:
             self._report("I9", now_s, "the cause of the stop is the other guard, which is heard and well")
         if not names & BY_OTHERS:
             self.least = max(self.least, self.armed_stops + 1)

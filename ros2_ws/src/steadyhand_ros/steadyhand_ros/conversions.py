@@ -3,12 +3,16 @@ from __future__ import annotations
 
 import json
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from steadyhand_interfaces import msg
 
 from steadyhand import guard_protocol, types, ur5
 from steadyhand.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from steadyhand_perception.tray_poses import Sight
 
 
 def robot_state(m: msg.SafetyState) -> types.RobotState:
@@ -139,10 +143,32 @@ def detection_msg(d: types.Detection, in_box: bool) -> msg.ObjectPose:
     )
 
 
+def object_poses_msg(seen: Sight, image_seq: int, observation_id: str) -> msg.ObjectPoses:
+    """What one image shows -> message, without its header."""
+    objects = [(d, False) for d in seen.in_tray + seen.elsewhere] + [(d, True) for d in seen.in_box]
+    told = [d.defect for d, _ in objects]
+    return msg.ObjectPoses(
+        image_seq=image_seq, observation_id=observation_id, inference_ms=seen.inference_ms, provider=seen.provider,
+        objects=[detection_msg(d, in_box) for d, in_box in objects],
+        defect=[] if None in told else told,
+        grasp_success=[] if seen.grasp_success is None else [seen.grasp_success],
+    )
+
+
 def detections(m: msg.ObjectPoses) -> types.Detections:
-    """Message -> Detections, values as they came: the estimator refuses and counts what is not finite."""
+    """Message -> Detections, poses as they came: the estimator refuses and counts what is not finite.
+
+    Raises ProtocolError when `defect` has another length than `objects`, or holds what is no probability.
+    """
+    defects = list(m.defect) or [None] * len(m.objects)
+    if len(defects) != len(m.objects):
+        raise ProtocolError(f"defect: {len(defects)} values for {len(m.objects)} objects")
+    for k, defect in enumerate(m.defect):
+        if not 0.0 <= defect <= 1.0:
+            raise ProtocolError(f"defect[{k}] = {defect}: no probability")
     objects = tuple(
-        types.Detection(np.array([o.x, o.y, o.z]), o.yaw, o.presence, o.position_std) for o in m.objects
+        types.Detection(np.array([o.x, o.y, o.z]), o.yaw, o.presence, o.position_std, defect)
+        for o, defect in zip(m.objects, defects)
     )
     stamp_s = m.header.stamp.sec + m.header.stamp.nanosec * 1e-9
     return types.Detections(stamp_s, m.image_seq, m.observation_id, objects)

@@ -46,7 +46,11 @@ class EstimatorNode(SteadyhandNode):
     def _on_objects(self, m: msg.ObjectPoses) -> None:
         if not self.active:
             return
-        seen = conversions.detections(m)
+        try:
+            seen = conversions.detections(m)
+        except ProtocolError:
+            self._malformed += 1
+            return
         age_s = self.get_clock().now().nanoseconds * 1e-9 - seen.stamp_s
         self._estimator.on_detections(seen, time.monotonic(), max(age_s, 0.0))
         self._publish()
@@ -72,7 +76,7 @@ class EstimatorNode(SteadyhandNode):
         estimate = self._estimator.estimate(time.monotonic())
         values = {
             "mode": estimate.mode.name, "image_age_s": round(estimate.image_age_s, 3), "objects": len(estimate.objects),
-            "median_delay_ms": round(self._estimator.median_delay_s * 1e3, 1), "malformed_states": self._malformed,
+            "median_delay_ms": round(self._estimator.median_delay_s * 1e3, 1), "malformed": self._malformed,
             **self._estimator.counters,
         }
         level = {EstimateMode.NOMINAL: OK, EstimateMode.DEGRADED: WARN, EstimateMode.LOST: ERROR}[estimate.mode]

@@ -181,12 +181,7 @@ class PerceptionNode(SteadyhandNode):
         seen = self._poses.infer(array)
         self._last_ms = seen.inference_ms
         observation_id = f"{image.header.stamp.sec}.{image.header.stamp.nanosec:09d}"
-        poses = msg.ObjectPoses(
-            image_seq=sequence, observation_id=observation_id,
-            inference_ms=seen.inference_ms, provider=seen.provider,
-            objects=[conversions.detection_msg(d, in_box=False) for d in seen.in_tray + seen.elsewhere]
-            + [conversions.detection_msg(d, in_box=True) for d in seen.in_box],
-        )
+        poses = conversions.object_poses_msg(seen, sequence, observation_id)
         poses.header.stamp = image.header.stamp
         poses.header.frame_id = "base_link"
         self._objects_pub.publish(poses)
