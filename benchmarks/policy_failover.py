@@ -64,7 +64,7 @@ def trial(kind: str, rig: Rig, witness: observer.Observer) -> dict:
     driver = rig.driver
     until(lambda: driver.live.statistics().primary_healthy, "served by Triton")
     until(lambda: moving(driver, CALM_S), "the arm circles", driver.said)
-    before = Counter(driver.counts)
+    before, stopped_by = Counter(driver.counts), Counter(driver.stopped_by)
     start_s = time.monotonic()
     KINDS[kind](rig)
     time.sleep(max(0.0, start_s + WINDOW_S - time.monotonic()))
@@ -72,7 +72,7 @@ def trial(kind: str, rig: Rig, witness: observer.Observer) -> dict:
     time.sleep(0.2)  # verdicts
     line = judge(driver, witness, start_s, end_s)
     changed = driver.counts - before
-    line |= {name: changed[name] for name in COUNTED}
+    line |= {name: changed[name] for name in COUNTED} | {"stopped_by": dict(driver.stopped_by - stopped_by)}
     line["rollback_ms"] = driver.counts["rollback_ms_max"] if kind == "rolled_back" else 0
     line["primary_failures"] = dict(driver.live.statistics().failures)
     if kind in ("candidate_released", "rolled_back"):
@@ -125,7 +125,7 @@ def _reference() -> LocalOnnxPolicy:
 
 def _gap_s(asked: list[Asked]) -> float:
     sent = sorted(a.sent_s for a in asked if a.accepted)
-    return max(np.diff(sent), default=float("nan"))
+    return float(max(np.diff(sent), default=np.nan))
 
 
 def report(lines: list[dict]) -> Path:

@@ -51,6 +51,7 @@ class Driver:
     asked: dict[str, Asked] = field(default_factory=dict)
     cycles: list[tuple[float, int, tuple, bool]] = field(default_factory=list)  # received, seq, commanded, moving
     counts: Counter = field(default_factory=Counter)
+    stopped_by: Counter = field(default_factory=Counter)  # causes of the guard, by periods
 
     def __post_init__(self) -> None:
         self._requests: queue.Queue = queue.Queue(1)
@@ -101,6 +102,7 @@ class Driver:
                         self.live.begin_episode()
                     self._ask(state, now_s)
                 else:
+                    self.stopped_by["; ".join(state.causes)] += 1
                     self._arm()
             select.select([self.client], [], [], max(0.0005, min(0.002, next_s - time.monotonic())))
             received_s = time.monotonic()
