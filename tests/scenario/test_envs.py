@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pybullet")
 gymnasium = pytest.importorskip("gymnasium")
 
-from steadyhand import policy_io, skills  # noqa: E402
+from steadyhand import cell, policy_io, skills  # noqa: E402
 from steadyhand.errors import ConfigError  # noqa: E402
 from steadyhand.types import Skill  # noqa: E402
 from steadyhand_sim.envs import DOCK_ID, GRASP_ID, INSERT_ID  # noqa: E402
@@ -126,11 +126,45 @@ def test_noise_is_where_it_is_said_to_be():
 
 
 # -- experts and chance ----------------------------------------------------------------------------------------------
+def grasped(env):
+    """Both pads on the cube, its centre 10 cm above where it lay."""
+    world = env._world
+    return world.cube_position(0)[2] - cell.CUBE_SIZE_M / 2 >= 0.0995 and world.pads_touching(world.cube_body(0)) == 2
+
+
+def inserted(env):
+    """The peg stands on the floor inside the walls, upright; by where physics has it."""
+    client = env._world.client
+    (x, y, z), quaternion = client.getBasePositionAndOrientation(env._peg)
+    upright = client.getMatrixFromQuaternion(quaternion)[8] > 0.996
+    return np.hypot(x - env.socket.x_m, y - env.socket.y_m) < 0.006 and abs(z - 0.04) < 0.005 and upright
+
+
+def docked(env):
+    """Within 20 mm and 2 degrees of the dock, at rest; by where physics has the vehicle."""
+    along, across, turn = env._hall.dock_from(env._hall.pose())
+    speed, rotation = env._hall.plant.twist()
+    return np.hypot(along, across) <= 0.02 and abs(turn) <= 0.035 and abs(speed) < 0.01 and abs(rotation) < 0.02
+
+
+# What success is, and for how many steps on end: one second, 0.2 s, 0.4 s
+TRUTH = {GRASP_ID: (grasped, 20), INSERT_ID: (inserted, 4), DOCK_ID: (docked, 2)}
+
+
 @EACH
 def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     """Rates over hundreds of episodes: `python -m benchmarks env_experts`."""
-    env, actor = gymnasium.make(env_id, **kwargs), expert(env_id, **kwargs)
-    _, paid, info = drive(env, 11, actor.act)
+    env, actor, (true, steps) = gymnasium.make(env_id, **kwargs), expert(env_id, **kwargs), TRUTH[env_id]
+    truth = []
+
+    def act(observation, info):
+        truth.append(true(env.unwrapped))
+        return actor.act(observation, info)
+
+    _, paid, info = drive(env, 11, act)
+    truth.append(true(env.unwrapped))
+    assert truth[-steps:] == [True] * steps
+    assert env_id == INSERT_ID or not truth[-steps - 1]  # not a step later than it is one (a peg must be let go of, too)
     assert info["success"] and info["is_success"] and info["failure"] == ""
     assert 0.9 <= sum(paid) <= 1.1 and info["terms"]["success"] == 1.0
     env.action_space.seed(1)

@@ -27,7 +27,8 @@ def points(task, n, seed=0):
     for _ in range(n):
         state = rng.uniform(-scale, scale)
         state[flags] = rng.integers(0, 2, len(flags))
-        yield state, rng.uniform(-0.9, 0.9, 2 if task == "dock" else 5), float(rng.uniform(0, 8))
+        action = rng.uniform(-0.9, 0.9, 2 if task == "dock" else 5) * rng.choice([1.0, 4.0])  # out of range too
+        yield state, action, float(rng.uniform(0, 8))
 
 
 @pytest.mark.parametrize(("task", "name"), ALL)
