@@ -209,6 +209,8 @@ WRONG = {
     "nan": (replaced("action", cell(3, 4, float("nan"))), "episode 0: action: nan at frame 3, grip"),
     "inf": (replaced("observation.state", cell(9, 0, float("inf"))), "episode 0: observation: inf at frame 9"),
     "null": (replaced("next.reward", put(2, None)), "episode 0: next.reward: 1 values are missing"),
+    "null row": (replaced("action", put(2, None)), "episode 0: action: 1 values are missing"),
+    "null element": (replaced("action", cell(3, 1, None)), "episode 0: action: 1 values are missing"),
     "changed": (replaced("next.reward", put(2, 0.25)), "episode 0: its content is not what was exported"),
     "frame missing": (dropped_row, "episode 0: 11 frames, 12 were announced: frames are missing"),
     "frame twice": (replaced("frame_index", put(5, 4)), "episode 0: frame_index: 4 in row 5, 5 is wanted"),
