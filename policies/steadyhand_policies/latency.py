@@ -8,8 +8,6 @@ import math
 from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-
 from steadyhand.errors import ConfigError
 
 
@@ -49,7 +47,8 @@ class LatencyTracker:
         """The quantile of the remembered calls, rounded up to one that happened; 0 before the first."""
         if not self._seconds:
             return 0.0
-        return float(np.quantile(np.array(self._seconds), self.config.quantile, method="higher"))
+        # each call asks: sorting two hundred numbers takes a tenth of what np.quantile does
+        return sorted(self._seconds)[math.ceil(self.config.quantile * (len(self._seconds) - 1))]
 
     def clear(self) -> None:
         """Forget: what comes is another server."""
