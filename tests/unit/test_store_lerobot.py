@@ -218,6 +218,8 @@ WRONG = {
     "mixed rates": (replaced("timestamp", at_another_rate), "episode 0: timestamp: stamp_s: .*(Hz, rate_hz|missing)"),
     "own stamps": (replaced("stamp_s", put(4, 0.0)), "episode 0: stamp_s: frame 4 is not after frame 3"),
     "task": (replaced("task_index", put(3, 7)), r"episode 0: task_index: \[0, 7\], one of \[0, 1\] is wanted"),
+    "other task": (replaced("task_index", lambda values: values.__setitem__(slice(12), [1] * 12)),
+                   f"episode 0: task_index: '{GRASP}' is none of its tasks"),
     "no column": (without_column, "episode 0: column action is missing"),
     "width": (narrower, r"episode 0: action: rows of \[4\] elements, 5 are wanted"),
     "cut short": (cut_short, "data/chunk-000/"),
@@ -273,9 +275,10 @@ def test_statistics_of_other_data_are_refused(tmp_path):
 
 def test_a_picture_that_is_none_is_refused(tmp_path):
     export(some(images=True), tmp_path / "set")
-    replaced("observation.images.image", put(4, {"bytes": b"no picture", "path": "x"}))(tmp_path / "set", V30)
-    with pytest.raises(BadDataset, match="episode 0: observation.images.image: frame 4: "):
-        list(load(tmp_path / "set"))
+    for content, said in ((b"no picture", ""), (fmt.png(np.zeros((3, 5, 3), np.uint8)), r"uint8 \(3, 5, 3\), uint8")):
+        replaced("observation.images.image", put(4, {"bytes": content, "path": "x"}))(tmp_path / "set", V30)
+        with pytest.raises(BadDataset, match=f"episode 0: observation.images.image: frame 4: {said}"):
+            list(load(tmp_path / "set"))
 
 
 # --- foreign data sets ---
