@@ -173,6 +173,19 @@ def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     env.close()
 
 
+@pytest.mark.parametrize(("off_m", "turn_rad", "there"), [
+    (0.0195, 0.0, True), (0.0205, 0.0, False), (0.0, 0.0345, True), (0.0, 0.0355, False),
+])
+def test_docked_is_within_20_mm_and_2_degrees(monkeypatch, off_m, turn_rad, there):
+    env = AGVDockEnv()
+    env.reset(seed=1)
+    x, y, heading = env._hall.dock
+    pose = (x + off_m * np.cos(heading), y + off_m * np.sin(heading), heading + turn_rad)
+    monkeypatch.setattr(env._hall, "pose", lambda: pose)
+    assert [env._docked() for _ in range(2)] == [False, there]  # at rest for 0.4 s
+    env.close()
+
+
 def test_plants_change_the_arm_and_the_expert_still_sees_it_through(grasp):
     def joints(plant):
         env = UR5GraspEnv(plant=plant)

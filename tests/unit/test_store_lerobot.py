@@ -311,6 +311,14 @@ def test_a_foreign_data_set_needs_to_be_told_what_it_is(tmp_path, version):
         assert np.allclose(np.diff(read.stamp_s), 0.05) and read.action_names == written.action_names
 
 
+@VERSIONS
+def test_a_foreign_data_set_that_lacks_an_episode_is_refused(tmp_path, version):
+    foreign(tmp_path / "set", version)
+    in_json(fmt.INFO, lambda i: i.update(total_episodes=4))(tmp_path / "set", version)
+    with pytest.raises(BadDataset, match=r"3 episodes, 4 were announced; missing: \[3\]"):
+        list(load(tmp_path / "set", ABOUT))
+
+
 def test_a_foreign_data_set_with_joints_in_another_order_is_refused(tmp_path):
     foreign(tmp_path / "set", V30, ["d_elbow", "d_shoulder_lift", "d_shoulder_pan", "d_wrist_1", "grip"])
     with pytest.raises(BadDataset, match="episode 0: action_names: d_. in the order elbow, shoulder_lift"):
