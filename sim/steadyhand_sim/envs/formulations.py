@@ -56,6 +56,17 @@ class Arm:
         return math.sqrt(vx * vx + vy * vy + vz * vz)
 
 
+def tool_features(q_rad: list[float]) -> tuple[float, ...]:
+    """Tool pose of these joints (6,) as the joint formulation observes it: x, y, z, sin and cos of 4 yaw, tilt x, y.
+
+    Four times the yaw: a cube looks the same after a quarter turn, as its own yaw is given.
+    """
+    pose = kinematics._tool_and_jacobian(q_rad)[0]
+    (xx, _, zx, px), (xy, _, zy, py), (_, _, _, pz) = pose[:3].tolist()
+    turn = 4.0 * math.atan2(xy, xx)
+    return px, py, pz, math.sin(turn), math.cos(turn), zx, zy
+
+
 def check_formulation(name: str) -> str:
     """The name, or ConfigError."""
     if name not in ACTION_NAMES:
