@@ -340,3 +340,23 @@ def test_votes_are_granted_by_the_runtimes_rule(grasp, monkeypatch):
     monkeypatch.setattr(skills, "grant_close", lambda *a: asked.append(a) or skills.Grant(False, "never"))
     _, _, info = drive(grasp, 11, expert(GRASP_ID).act, steps=120)
     assert asked and not info["success"]
+
+
+@pytest.mark.parametrize("env_id", [GRASP_ID, INSERT_ID])
+def test_gradients_are_true_where_an_episode_goes(env_id):
+    from steadyhand_sim.envs.rewards import GradientMonitor, RewardStatistics
+
+    env = gymnasium.make(env_id).unwrapped
+    monitor, statistics, act = GradientMonitor(env.reward), RewardStatistics(), expert(env_id).act
+    observation, info = env.reset(seed=11)
+    for k in range(160):
+        action = act(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        statistics.add(reward, info["terms"])
+        assert monitor.check(env._reward_state(info["success"]), action.astype(float), info["time_s"]) == []
+        if terminated or truncated:
+            break
+    env.close()
+    assert info["success"] and monitor.checked == k + 1 and max(monitor.worst.values()) < 0.01
+    found = statistics.summary()
+    assert found["inside_share"] == 1.0 and found["paid"]["success"] == 1.0 and found["n"] == k + 1
