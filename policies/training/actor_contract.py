@@ -26,7 +26,7 @@ from steadyhand_policies.runtime_facts import RuntimeFacts
 
 # name of an observation element -> unit, bound; what the cell can produce, with a margin
 _ELEMENTS = (
-    (r"q_.*", "rad", 6.4), (r"qd_.*", "rad/s", 6.4), (r"command_minus_q_.*", "0.1 rad", 10.0),
+    (r"q_.*|tool_yaw|target_yaw", "rad", 6.4), (r"qd_.*", "rad/s", 6.4), (r"command_minus_q_.*", "0.1 rad", 10.0),
     (r"target_minus_tool_[xyz]|target_[xyz]|tool_[xyz]", "m", 1.5), (r"tool_v[xyz]", "m/s", 1.5),
     (r"tool_yaw_rate", "rad/s", 6.4), (r".*(sin|cos)_4_yaw.*", "1", 1.01), (r"gripper_width", "m", 0.2),
     (r"gripper_commanded_closed|skill_.*|tool_tilt_[xy]", "1", 1.01), (r"deflection_[xyz]", "0.05 m", 10.0),

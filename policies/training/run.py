@@ -22,7 +22,7 @@ import torch
 
 from policies.training import evaluate
 from policies.training.actor_contract import export_actor, formulation_of
-from policies.training.bc import Pairs, clone
+from policies.training.bc import Pairs, blind_elements, clone
 from policies.training.config import RunConfig, identity, shrunk
 from policies.training.curves import Curve, plot
 from policies.training.demonstrate import gather
@@ -90,10 +90,11 @@ def clone_from(config: RunConfig, pairs: Pairs, about, path: Path) -> Actor:
     untrained = initial_actor(mean, std, config.network.clip, config.network.hidden, config.exploration.std_start,
                               about.low, about.high, config.seed)
     rows: list[dict] = []
-    actor = clone(untrained, pairs, config.cloning, config.seed, rows.append)
+    blind = blind_elements(about.observation_names, config.cloning.blind)
+    actor = clone(untrained, pairs, config.cloning, config.seed, rows.append, blind)
     curve = Curve(path)
     curve.extend(rows)
-    plot(curve, path.with_suffix(".png"), "epoch", {"squared error": ("train_loss", "validation_loss")}, config.name)
+    plot(curve, path.with_suffix(".png"), "epoch", {"error": ("train_loss", "validation_loss")}, config.name)
     return actor
 
 

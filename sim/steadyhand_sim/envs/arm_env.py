@@ -218,7 +218,7 @@ class ArmEnv(gymnasium.Env):
         else:
             q, qd = self._world.measured()
             lead = [10.0 * (c - m) for c, m in zip(arm.q_rad.tolist(), q)]
-            tool = formulations.tool_features(q)
+            tool = formulations.tool_features(q, yaw)
             values = [*q, *qd, *lead, x, y, z, math.sin(4 * yaw), math.cos(4 * yaw), width, closed, *tool]
         values.extend(self._extra())
         state = np.array(values, dtype=np.float32)
