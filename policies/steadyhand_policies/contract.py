@@ -16,8 +16,9 @@ from steadyhand import ur5
 from steadyhand.errors import ConfigError, ContractError
 from steadyhand_policies import onnx_file
 from steadyhand_policies.contract_format import (  # noqa: F401  the one import of whoever deals with contracts
-    CARTESIAN_DELTA, FORMAT, FORMULATIONS, JOINT_DELTA, Calibration, Canary, Normalisation, PolicyContract, Score,
-    Sensor, Signals, Training, check_seal, content_hash, dump, file_hash, load, parse, seal, statistics_hash,
+    BASE_VELOCITY, CARTESIAN_DELTA, FORMAT, FORMULATIONS, JOINT_DELTA, Calibration, Canary, Normalisation,
+    PolicyContract, Score, Sensor, Signals, Training, check_seal, content_hash, dump, file_hash, load, parse, seal,
+    statistics_hash,
 )
 from steadyhand_policies.runtime_facts import RuntimeFacts, this_runtime
 

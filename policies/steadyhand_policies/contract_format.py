@@ -17,8 +17,8 @@ import numpy as np
 from steadyhand.errors import ConfigError, ContractError
 
 FORMAT = 2
-CARTESIAN_DELTA, JOINT_DELTA = "cartesian_delta", "joint_delta"
-FORMULATIONS = (CARTESIAN_DELTA, JOINT_DELTA)
+CARTESIAN_DELTA, JOINT_DELTA, BASE_VELOCITY = "cartesian_delta", "joint_delta", "base_velocity"
+FORMULATIONS = (CARTESIAN_DELTA, JOINT_DELTA, BASE_VELOCITY)
 _SHA256_HEX = 64
 MAX_BYTES = 4_000_000  # of a contract; a hostile one must not fill the memory
 
@@ -105,8 +105,8 @@ class Canary:
 class PolicyContract:
     """Everything that must agree before a policy may propose motion.
 
-    An action of 1 means `step_m` or `step_yaw_rad` a period in the Cartesian formulation, `step_rad` in the joint one;
-    what a formulation has not is 0.
+    An action of 1 means `step_m` or `step_yaw_rad` a period in the Cartesian formulation and in that of a vehicle
+    (`base_velocity`), `step_rad` in the joint one; what a formulation has not is 0.
     """
 
     format: int

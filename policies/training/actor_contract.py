@@ -14,6 +14,9 @@ from policies.training.export import CANARY_TOLERANCE, export_onnx
 from policies.training.network import ActorNetwork
 from policies.training.rollout.actor import Actor
 from policies.training.rollout.hosts import Described
+from policies.training.vehicle_facts import ACTION_NAMES as VEHICLE_ACTIONS
+from policies.training.vehicle_facts import ELEMENTS as VEHICLE_ELEMENTS
+from policies.training.vehicle_facts import facts_of_vehicle
 from steadyhand import policy_io, ur5
 from steadyhand.errors import ConfigError
 from steadyhand_policies import contract as contracts
@@ -23,16 +26,26 @@ from steadyhand_policies.runtime_facts import RuntimeFacts
 
 # name of an observation element -> unit, bound; what the cell can produce, with a margin
 _ELEMENTS = (
-    (r"q_.*", "rad", 6.4), (r"qd_.*", "rad/s", 6.4), (r"command_minus_q_.*", "0.1 rad", 10.0),
-    (r"target_minus_tool_[xyz]|target_[xyz]|tool_z", "m", 1.5), (r"tool_v[xyz]", "m/s", 1.5),
+    (r"q_.*|tool_yaw|target_yaw", "rad", 6.4), (r"qd_.*", "rad/s", 6.4), (r"command_minus_q_.*", "0.1 rad", 10.0),
+    (r"target_minus_tool_[xyz]|target_[xyz]|tool_[xyz]", "m", 1.5), (r"tool_v[xyz]", "m/s", 1.5),
     (r"tool_yaw_rate", "rad/s", 6.4), (r".*(sin|cos)_4_yaw.*", "1", 1.01), (r"gripper_width", "m", 0.2),
-    (r"gripper_commanded_closed|skill_.*", "1", 1.01), (r"deflection_[xyz]", "0.05 m", 10.0),
+    (r"gripper_commanded_closed|skill_.*|tool_tilt_[xy]", "1", 1.01), (r"deflection_[xyz]", "0.05 m", 10.0),
+    *VEHICLE_ELEMENTS,
 )
 MEASURED = contracts.Sensor("measured_joints", "rad", runtime_facts.FRAME, (ur5.DOF,), runtime_facts.STATE_HZ)
 
 
+def formulation_of(configured: str | None, about: Described) -> str | None:
+    """The configured one, or what the actions are of; None: a policy that nobody has described, without a contract."""
+    if configured is not None:
+        return configured
+    return contracts.BASE_VELOCITY if about.action_names == VEHICLE_ACTIONS else None
+
+
 def facts_of(formulation: str, about: Described) -> RuntimeFacts:
     """What a contract of this formulation must agree with."""
+    if formulation == contracts.BASE_VELOCITY:
+        return facts_of_vehicle(about, lambda name: element(name)[0])
     runtime, joint = runtime_facts.this_runtime(), formulation == contracts.JOINT_DELTA
     steps = {"step_m": policy_io.STEP_M, "step_yaw_rad": policy_io.STEP_YAW_RAD, "step_rad": 0.0}
     unit = {name: units[0] for name, units in runtime.action}

@@ -14,7 +14,7 @@ from policies.training.network import ActorNetwork
 from policies.training.rollout.actor import Actor
 from steadyhand.errors import ConfigError
 
-STD_MIN = 1e-3  # m, rad: an element that hardly varied in the demonstrations must not explode afterwards
+STD_MIN = 0.02  # m, rad, 1: what hardly varied when demonstrated (a tool that always pointed down) must not explode
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,18 @@ class Pairs:
 
 
 def clone(
-    actor: Actor, pairs: Pairs, config: CloningConfig, seed: int, on_epoch: Callable[[dict], None] = lambda row: None
+    actor: Actor, pairs: Pairs, config: CloningConfig, seed: int, on_epoch: Callable[[dict], None] = lambda row: None,
+    blind: tuple[int, ...] = (),
 ) -> Actor:
-    """`actor` with its mean fitted to the pairs; same inputs and seed, same weights."""
+    """`actor` with its mean fitted to the pairs; same inputs and seed, same weights. It gives no weight to the elements
+    `blind` of an observation: fine-tuning finds them at zero and may use them."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     held = held_back(len(pairs.observations), config.validation_share, rng)
     taught = _tensors(pairs, ~held)
     checked = _tensors(pairs, held) if held.any() else taught
-    network = ActorNetwork(actor)
+    network, look_away = ActorNetwork(actor), list(blind)
+    _forget(network, look_away)
     optimiser = torch.optim.AdamW(network.body.parameters(), config.learning_rate, weight_decay=config.weight_decay)
     batches = max(1, len(taught[0]) // config.batch)
     best, kept, step, steps = math.inf, actor, 0, batches * config.epochs
@@ -65,14 +68,15 @@ def clone(
             for group in optimiser.param_groups:
                 group["lr"] = config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
             rows = order[i * config.batch:(i + 1) * config.batch]
-            loss = _error(network, taught[0][rows], taught[1][rows])
+            loss = _error(network, taught[0][rows], taught[1][rows], config.huber)
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.body.parameters(), 1.0)
             optimiser.step()
+            _forget(network, look_away)
             total, step = total + float(loss.detach()), step + 1
         with torch.no_grad():
-            value = float(_error(network, *checked))
+            value = float(_error(network, *checked, config.huber))
         if not math.isfinite(value):
             raise ConfigError(f"cloning: learning_rate={config.learning_rate} gives a loss of {value} in epoch {epoch}")
         on_epoch({"epoch": epoch, "train_loss": total / batches, "validation_loss": value})
@@ -89,8 +93,29 @@ def held_back(episodes: int, share: float, rng: np.random.Generator) -> np.ndarr
     return held
 
 
-def _error(network: ActorNetwork, observation: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    return ((network.raw(observation) - action) ** 2).mean()
+def blind_elements(names: tuple[str, ...], prefixes: tuple[str, ...]) -> tuple[int, ...]:
+    """Indices of the observation's elements whose names begin so. ConfigError for a prefix of none."""
+    for prefix in prefixes:
+        if not any(name.startswith(prefix) for name in names):
+            raise ConfigError(f"cloning.blind: no element begins with {prefix!r}; there are {', '.join(names)}")
+    return tuple(i for i, name in enumerate(names) if name.startswith(tuple(prefixes)))
+
+
+def _forget(network: ActorNetwork, elements: list[int]) -> None:
+    if elements:
+        with torch.no_grad():
+            network.body[0].weight[:, elements] = 0.0
+
+
+def _error(network: ActorNetwork, observation: torch.Tensor, action: torch.Tensor, huber: float) -> torch.Tensor:
+    """Mean over steps and elements: squared, or, but for the last element (a vote has two sides and no median),
+    squared up to `huber` and in proportion beyond (Huber 1964), so that the small steps of an approach count too."""
+    wrong = network.raw(observation) - action
+    if huber == 0.0:
+        return (wrong**2).mean()
+    size = wrong[:, :-1].abs()
+    motion = torch.where(size < huber, size**2 / (2 * huber), size - huber / 2)
+    return torch.cat([motion, wrong[:, -1:] ** 2], dim=1).mean()
 
 
 def _tensors(pairs: Pairs, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -54,16 +54,25 @@ class RandomisationConfig:
 
 
 @dataclass(frozen=True)
-class DemonstrationsConfig:
-    """Episodes of the scripted expert; only successful ones teach. `episodes` of those; more are tried if need be.
+class DisturbanceConfig:
+    """What a demonstrator's executed actions are disturbed by, in action units; the label is its own (DART, Laskey et
+    al. 2017). Correlated noise, and pushes: one begins in a share of the free steps, rises and falls as half a sine
+    (the gate refuses sudden ones), to a height drawn for each element."""
 
-    The executed action is disturbed by correlated noise, the label is the expert's own (DART, Laskey et al. 2017).
-    """
+    noise: float = ranged(0.0, 1.0, 0.0)  # std
+    hold: float = ranged(0.0, 0.999, 0.8)  # correlation from step to step
+    push: float = ranged(0.0, 1.0, 0.0)  # std of the height
+    push_chance: float = ranged(0.0, 1.0, 0.05)
+    push_steps: int = ranged(2, 100, 8)
+
+
+@dataclass(frozen=True)
+class DemonstrationsConfig:
+    """Episodes of the scripted expert; only successful ones teach. `episodes` of those; more are tried if need be."""
 
     episodes: int = ranged(1, 10_000)
     first_seed: int = ranged(0, 500_000_000)
-    noise: float = ranged(0.0, 1.0, 0.0)  # std, in action units
-    noise_hold: float = ranged(0.0, 0.999, 0.8)  # correlation from step to step
+    disturbance: DisturbanceConfig = DisturbanceConfig()
     expert: str = "steadyhand_sim.envs.experts:expert"  # called with the environment's id and formulation
 
 
@@ -81,13 +90,15 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class CloningConfig:
-    """Regression of the actor's mean on demonstrated actions (AdamW, cosine rate, mean squared error)."""
+    """Regression of the actor's mean on demonstrated actions (AdamW, cosine rate)."""
 
     epochs: int = ranged(1, 5000, 200)
     batch: int = ranged(8, 8192, 256)
     learning_rate: float = ranged(1e-6, 1e-1, 1e-3)
     weight_decay: float = ranged(0.0, 1.0, 1e-5)
     validation_share: float = ranged(0.02, 0.5, 0.1)  # of the episodes; at least one
+    huber: float = ranged(0.0, 10.0, 0.0)  # errors count squared up to here, in proportion beyond; 0: squared
+    blind: tuple[str, ...] = ()  # beginnings of names: elements of an observation that the clone does not look at
     curve: tuple[int, ...] = ranged(1, 10_000, ())  # clone from the first so many episodes too, for a learning curve
 
 

@@ -30,9 +30,9 @@ def gather(config: RunConfig, pool: Pool, folder: Path, wanted: int) -> Pairs:
         while successes(shown) < wanted:
             if tried >= limit:
                 raise ConfigError(f"demonstrations: {successes(shown)} of {tried} episodes succeeded with "
-                                  f"noise={d.noise}; lower it")
+                                  f"{d.disturbance}; lower it")
             seeds = list(range(first + tried, first + min(tried + AT_ONCE, limit)))
-            for one in pool.demonstrate(d.expert, seeds, d.noise, d.noise_hold):
+            for one in pool.demonstrate(d.expert, seeds, d.disturbance):
                 episode = as_episode(one, about, config)
                 store.append(episode)
                 shown[episode.seed] = episode
@@ -56,5 +56,5 @@ def as_episode(shown: Shown, about: Described, config: RunConfig) -> Episode:
         env_id=name, source="expert", seed=shown.seed, success=shown.success, rate_hz=about.rate_hz,
         observation_names=about.observation_names, action_names=about.action_names, joint_names=joints,
         stamp_s=shown.stamp_s, observation=shown.observation, action=shown.action, reward=shown.reward,
-        origin=f"{config.demonstrations.expert}, disturbed by {config.demonstrations.noise:g}",
+        origin=f"{config.demonstrations.expert}, {config.demonstrations.disturbance}",
     )

@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 
 from policies.training import evaluate
-from policies.training.actor_contract import export_actor
-from policies.training.bc import Pairs, clone
+from policies.training.actor_contract import export_actor, formulation_of
+from policies.training.bc import Pairs, blind_elements, clone
 from policies.training.config import RunConfig, identity, shrunk
 from policies.training.curves import Curve, plot
 from policies.training.demonstrate import gather
@@ -90,10 +90,11 @@ def clone_from(config: RunConfig, pairs: Pairs, about, path: Path) -> Actor:
     untrained = initial_actor(mean, std, config.network.clip, config.network.hidden, config.exploration.std_start,
                               about.low, about.high, config.seed)
     rows: list[dict] = []
-    actor = clone(untrained, pairs, config.cloning, config.seed, rows.append)
+    blind = blind_elements(about.observation_names, config.cloning.blind)
+    actor = clone(untrained, pairs, config.cloning, config.seed, rows.append, blind)
     curve = Curve(path)
     curve.extend(rows)
-    plot(curve, path.with_suffix(".png"), "epoch", {"squared error": ("train_loss", "validation_loss")}, config.name)
+    plot(curve, path.with_suffix(".png"), "epoch", {"error": ("train_loss", "validation_loss")}, config.name)
     return actor
 
 
@@ -110,9 +111,9 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
     made_by = {"run": config.name, "seed": config.seed, "commit": commit(), "config_sha256": mark,
                "environment": config.environment.id, **config.environment.keywords()}
     with open_run_pool(config) as pool:
+        about = pool.describe()
         actors = {"cloned": cloned_actors(config, pool, folder, made_by)}
         if config.ppo is not None:
-            about = pool.describe()
             with SampleStore(folder / "samples", schema(about.observation_dim, len(about.low))) as samples:
                 tuning = FineTuning(config, actors["cloned"], pool, samples, folder)
                 actors["tuned"] = tuning.run(stop)
@@ -126,20 +127,22 @@ def run(config: RunConfig, folder: Path, stop=lambda: False) -> dict | None:
         for name, actor in actors.items():
             result[name] = evaluate.held_out(actor, config.evaluation, pool, name)
             LOG.info("%s on held-out scenes: %s", name, result[name]["deterministic"])
-        if config.environment.formulation is not None:
-            export(actor, pool.describe(), config, result, folder / "model")
+        if formulation := formulation_of(config.environment.formulation, about):
+            export(actor, about, formulation, config, result, folder / "model")
         write_whole(folder / "result.json", [json.dumps(result, indent=1).encode() + b"\n"])
     return result
 
 
-def export(actor: Actor, about: Described, config: RunConfig, result: dict, folder: Path) -> None:
+def export(
+    actor: Actor, about: Described, formulation: str, config: RunConfig, result: dict, folder: Path
+) -> None:
     """The last actor as a policy that is served, with the contract of its formulation and its score."""
     kind = "tuned" if config.ppo else "cloned"
     score, samples = result[kind]["deterministic"], 0
     if config.ppo:
         samples = result["ppo"]["best_update"] * config.ppo.environments * config.ppo.fragment_steps
     export_actor(
-        actor, about, config.environment.formulation,
+        actor, about, formulation,
         contracts.Training(result["commit"], config.seed, result["identity"], config.demonstrations.episodes, samples),
         contracts.Score(f"{config.environment.id}, held-out scenes", score["n"], score["successes"], score["low"],
                         score["high"]),

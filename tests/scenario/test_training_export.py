@@ -8,9 +8,9 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("pybullet")
 
-from policies.training.actor_contract import element, export_actor, facts_of  # noqa: E402
+from policies.training.actor_contract import element, export_actor, facts_of, formulation_of  # noqa: E402
 from policies.training.network import initial_actor  # noqa: E402
-from policies.training.rollout.hosts import EnvHost, HostSpec  # noqa: E402
+from policies.training.rollout.hosts import Described, EnvHost, HostSpec  # noqa: E402
 from steadyhand.errors import ConfigError, ContractError  # noqa: E402
 from steadyhand_policies import contract as contracts  # noqa: E402
 from steadyhand_policies.engine import open_session  # noqa: E402
@@ -85,3 +85,27 @@ def test_every_element_of_an_insertion_has_a_unit(formulation):
 def test_an_element_without_a_unit_is_refused():
     with pytest.raises(ConfigError, match="observation element 'colour'"):
         element("colour")
+
+
+def test_a_vehicles_policy_has_its_contract(tmp_path):
+    host = EnvHost(HostSpec("Steadyhand/AGVDock-v0", {}, 1), ())
+    about = host.describe()
+    host.close()
+    d, formulation = about.observation_dim, formulation_of(None, about)
+    actor = initial_actor(np.full(d, 0.05), np.full(d, 0.1), 10.0, (16, 16), 0.2, about.low, about.high, 1)
+    contract = export_actor(actor, about, formulation, TRAINING, SCORE, tmp_path, "dock_test")
+    assert (contract.robot, contract.formulation, contract.joint_names) == ("agv", contracts.BASE_VELOCITY, ())
+    assert (contract.step_m, contract.step_yaw_rad) == (pytest.approx(0.24), pytest.approx(0.24))  # 1.2 a second
+    facts = facts_of(formulation, about)
+    faster = replace(facts, steps={**facts.steps, "step_m": 0.5})
+    worn = replace(facts, calibration={"kinematics": "00" * 32})
+    for there, said in ((faster, "step_m"), (worn, r"calibration\[0\]"), (replace(facts, frame="hall"), "frame")):
+        with pytest.raises(ContractError, match=said):
+            contracts.check_runtime(contract, facts=there)
+    with pytest.raises(ContractError, match="robot"):  # an arm's runtime does not take it
+        contracts.check_runtime(contract)
+
+
+def test_what_nobody_has_described_has_no_formulation():
+    about = Described(2, (1,), np.zeros(1), np.ones(1), ("a", "b"), ("c",), 20.0)
+    assert formulation_of(None, about) is None and formulation_of("joint_delta", about) == "joint_delta"

@@ -31,7 +31,7 @@ TEXT = f"""
 name: reach
 seed: 1
 environment: {{id: "{reach.ID}"}}
-demonstrations: {{episodes: 6, first_seed: 0, noise: 0.1, expert: "tests.support.reach:expert"}}
+demonstrations: {{episodes: 6, first_seed: 0, disturbance: {{noise: 0.1}}, expert: "tests.support.reach:expert"}}
 network: {{hidden: [32, 32]}}
 cloning: {{epochs: 60, batch: 16, learning_rate: 3.0e-3, curve: [2]}}
 ppo: {{steps: 6144, environments: 2, fragment_steps: 256, batch: 128, passes: 6, learning_rate: 1.0e-3,

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 from policies.training.store.demonstrations import DemonstrationStore
-from policies.training.store.encodings import ENCODINGS, STEP_Q_RAD
+from policies.training.store.encodings import ENCODINGS, STEP_Q_RAD, ArmRows
 from policies.training.store.episode import BadEpisode
 from policies.training.store.rollouts import rollout, rollouts, state_names
 from steadyhand import ur5
 from steadyhand.errors import ConfigError
+from steadyhand.policy_io import Target
+from steadyhand.types import Skill
 from tests.unit.test_store_episode import same
 
 
@@ -113,10 +115,19 @@ def test_a_picture_is_kept_beside_what_the_robot_knows_of_itself():
 @pytest.mark.parametrize("formulation", ["cartesian_delta", "joint_delta"])
 def test_recordings_are_encoded_as_the_environment_does(formulation):
     formulations = pytest.importorskip("steadyhand_sim.envs.formulations")
-    env = made("Steadyhand/UR5Grasp-v0", formulation=formulation)
+    env = made("Steadyhand/UR5Grasp-v0", formulation=formulation, noise=False)
     try:
         assert ENCODINGS[formulation].observation_names == env.unwrapped.observation_names
         assert ENCODINGS[formulation].action_names == env.unwrapped.action_names
+        env.reset(seed=3)
+        for _ in range(5):
+            observation, *_ = env.step(np.full(env.action_space.shape, 0.1, np.float32))
+        own, stamp_s = env.unwrapped, np.zeros(1)
+        (position_m, yaw_rad), measured = own._target(), [np.array([x]) for x in own._world.measured()]
+        rows = ArmRows(stamp_s, *measured, own._arm.q_rad[None], own._arm.qd_rad_s[None],
+                       np.array([own._world.gripper_width]), np.array([0.08]))
+        encoded = ENCODINGS[formulation].observe(rows, Target(Skill.PICK, np.array(position_m), yaw_rad))
+        np.testing.assert_allclose(encoded[0], observation, atol=1e-5)
     finally:
         env.close()
     assert STEP_Q_RAD == formulations.STEP_Q_RAD and len(ur5.JOINT_NAMES) == 6

@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from policies.training.config import TRAINING_SEEDS_FROM, WorkersConfig
+from policies.training.config import TRAINING_SEEDS_FROM, DisturbanceConfig, WorkersConfig
 from policies.training.rollout.actor import Actor
+from policies.training.rollout.disturbance import Disturbance
 from policies.training.rollout.fragment import Fragment
 from policies.training.rollout.hosts import HostSpec, Trial, make_env, training_seed
 from policies.training.rollout.pools import Pool, SerialWorker, open_pool
@@ -142,7 +143,7 @@ def test_what_is_not_finite_is_refused(truth):
 def test_an_error_in_a_worker_is_told():
     with open_pool(SPEC, 1, WorkersConfig("processes", 1)) as pool:
         with pytest.raises(ConfigError, match="give module:factory"):
-            pool.demonstrate("tests.support.reach:nobody", [1], 0.0, 0.0)
+            pool.demonstrate("tests.support.reach:nobody", [1], DisturbanceConfig())
         assert pool.evaluate(make_actor(), TRIALS[:2])  # and it is there for the next call
 
 
@@ -155,13 +156,30 @@ def test_a_wrong_environment_is_named():
 
 def test_the_demonstrator_is_disturbed_and_its_wish_recorded():
     with serial() as pool:
-        quiet = pool.demonstrate("tests.support.reach:expert", list(range(20)), 0.0, 0.0)
-        noisy = pool.demonstrate("tests.support.reach:expert", list(range(20)), 0.3, 0.8)
+        quiet = pool.demonstrate("tests.support.reach:expert", list(range(20)), DisturbanceConfig())
+        noisy = pool.demonstrate("tests.support.reach:expert", list(range(20)), DisturbanceConfig(noise=0.3))
     assert [s.seed for s in quiet] == list(range(20)) and sum(s.success for s in quiet) >= 19
     assert not np.array_equal(quiet[0].observation[3], noisy[0].observation[3])
     act = reach.expert("").act
     for shown in (quiet[0], noisy[0]):
         np.testing.assert_array_equal(shown.action, [act(o, {}) for o in shown.observation])
+
+
+def test_noise_is_correlated_and_a_push_rises_and_falls():
+    noise = Disturbance(DisturbanceConfig(noise=0.1, hold=0.9), 1)
+    drawn = np.array([noise.step((2,)) for _ in range(20_000)])
+    assert drawn.std() == pytest.approx(0.1, rel=0.1)
+    assert np.mean(drawn[1:] * drawn[:-1]) / drawn.var() == pytest.approx(0.9, abs=0.03)
+    pushed = Disturbance(DisturbanceConfig(push=0.2, push_chance=0.02, push_steps=8), 1)
+    drawn = np.array([np.broadcast_to(pushed.step((3,)), 3) for _ in range(4000)])
+    active = np.abs(drawn[:, 0]) > 0
+    assert active.mean() == pytest.approx(8 / (8 + 50), rel=0.2)  # eight steps, then fifty free ones on average
+    start = int(np.flatnonzero(active)[0])
+    one = drawn[start:start + 8]
+    shape = np.sin(np.pi * (np.arange(8) + 0.5) / 8)
+    np.testing.assert_allclose(one, shape[:, None] * one[3] / shape[3], atol=1e-9)
+    again = Disturbance(DisturbanceConfig(push=0.2, push_chance=0.02, push_steps=8), 1)
+    np.testing.assert_array_equal(drawn[:200], [np.broadcast_to(again.step((3,)), 3) for _ in range(200)])
 
 
 # -- the actor's file -------------------------------------------------------------------------------------------------

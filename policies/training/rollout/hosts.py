@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from policies.training.config import TRAINING_SEEDS_FROM, RandomisationConfig
+from policies.training.config import TRAINING_SEEDS_FROM, DisturbanceConfig, RandomisationConfig
 from policies.training.plants import draw_plant
 from policies.training.rollout.actor import Actor
+from policies.training.rollout.disturbance import Disturbance
 from policies.training.rollout.fragment import SUCCESS_UNKNOWN, Cursor, Fragment
 from policies.training.rollout.tamper import tamper_of
 from policies.training.store.rollouts import rate_of
@@ -198,7 +199,7 @@ class EnvHost:
         """Each trial from its own seed, in order."""
         return [self._try(actor, t) for t in trials]
 
-    def demonstrate(self, expert: str, seeds: list[int], noise: float, hold: float) -> list[Shown]:
+    def demonstrate(self, expert: str, seeds: list[int], disturbance: DisturbanceConfig) -> list[Shown]:
         """Episodes of the scripted demonstrator `expert` ("module:factory"), the executed action disturbed."""
         module, _, factory = expert.partition(":")
         try:
@@ -207,7 +208,7 @@ class EnvHost:
             raise ConfigError(f"demonstrations.expert: {expert!r}: {error}; give module:factory") from error
         formulation = self._spec.keywords.get("formulation")
         act = make(self._spec.id, *(() if formulation is None else (formulation,)))
-        return [self._show(act, seed, noise, hold) for seed in seeds]
+        return [self._show(act, seed, disturbance) for seed in seeds]
 
     def close(self) -> None:
         """Free the simulators."""
@@ -242,10 +243,10 @@ class EnvHost:
             over, steps, total = terminated or truncated, steps + 1, total + float(reward)
         return Outcome(trial.seed, trial.plant_index, succeeded(info), str(info.get("failure", "")), steps, total)
 
-    def _show(self, expert, seed: int, noise: float, hold: float) -> Shown:
-        env, rng = self._judging(), np.random.default_rng([seed, 7])
+    def _show(self, expert, seed: int, disturbance: DisturbanceConfig) -> Shown:
+        env, disturbed = self._judging(), Disturbance(disturbance, seed)
         observation, info = env.reset(seed=seed, options={} if self._plant is None else {"plant": self._plant})
-        space, over, disturbance, rate_hz = env.action_space, False, 0.0, rate_of(env)
+        space, over, rate_hz = env.action_space, False, rate_of(env)
         if hasattr(expert, "reset"):
             expert.reset()
         seen, wanted, rewards, stamps_s = [], [], [], []
@@ -254,10 +255,7 @@ class EnvHost:
             action = np.asarray(expert.act(observation, info), np.float32).reshape(space.shape)
             seen.append(flat(observation))
             wanted.append(action.ravel())
-            if noise > 0:
-                fresh = np.sqrt(1 - hold**2) * noise * rng.standard_normal(space.shape)
-                disturbance = hold * disturbance + fresh
-            executed = np.clip(action + disturbance, space.low, space.high).astype(np.float32)
+            executed = np.clip(action + disturbed.step(space.shape), space.low, space.high).astype(np.float32)
             observation, reward, terminated, truncated, info = env.step(executed)
             rewards.append(reward)
             over = terminated or truncated

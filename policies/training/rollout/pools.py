@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from policies.training.config import WorkersConfig
+from policies.training.config import DisturbanceConfig, WorkersConfig
 from policies.training.rollout.actor import Actor
 from policies.training.rollout.fragment import Cursor, Fragment, beginning
 from policies.training.rollout.hosts import Described, EnvHost, HostSpec, Outcome, Shown, Trial
@@ -156,10 +156,11 @@ class Pool:
         return self._deal(trials, lambda some: ("evaluate", actor, some), tell)
 
     def demonstrate(
-        self, expert: str, seeds: list[int], noise: float, hold: float, tell: Callable[[int], None] = lambda n: None
+        self, expert: str, seeds: list[int], disturbance: DisturbanceConfig,
+        tell: Callable[[int], None] = lambda n: None,
     ) -> list[Shown]:
         """An episode of the demonstrator for each seed, in their order."""
-        return self._deal(seeds, lambda some: ("demonstrate", expert, some, noise, hold), tell)
+        return self._deal(seeds, lambda some: ("demonstrate", expert, some, disturbance), tell)
 
     def close(self) -> None:
         """End the workers."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steadyhand import policy_io, ur5
+from steadyhand import kinematics, policy_io, ur5
 from steadyhand.intervention import CLOSED_M, Demonstration
 from steadyhand.policy_io import Target
 
@@ -60,11 +60,15 @@ def _observe_cartesian(rows: ArmRows, target: Target) -> np.ndarray:
 
 
 def _observe_joints(rows: ArmRows, target: Target) -> np.ndarray:
-    turn = 4.0 * target.yaw_rad
+    turn, pose = 4.0 * target.yaw_rad, kinematics.pose_base_link_tool(rows.q_rad)
     seen = np.array([*target.position_m, np.sin(turn), np.cos(turn)])
+    yaw = np.arctan2(pose[:, 1, 0], pose[:, 0, 0])
+    quarter = np.pi / 2
+    nearest = yaw + (target.yaw_rad - yaw) - quarter * np.round((target.yaw_rad - yaw) / quarter)
     return np.column_stack([
         rows.q_rad, rows.qd_rad_s, LEAD_SCALE * (rows.q_commanded_rad - rows.q_rad),
         np.tile(seen, (len(rows.stamp_s), 1)), rows.width_m, rows.closed,
+        pose[:, :3, 3], yaw, pose[:, :2, 2], nearest,
     ])  # fmt: skip
 
 
@@ -82,6 +86,7 @@ ENCODINGS = {
             *(f"command_minus_q_{stem}" for stem in STEMS),
             "target_x", "target_y", "target_z", "target_sin_4_yaw", "target_cos_4_yaw",
             "gripper_width", "gripper_commanded_closed",
+            "tool_x", "tool_y", "tool_z", "tool_yaw", "tool_tilt_x", "tool_tilt_y", "target_yaw",
         ),
         (*(f"d_{stem}" for stem in STEMS), "grip"), _observe_joints, _act_joints,
     ),

@@ -18,6 +18,9 @@ JOINT_OBSERVATION_NAMES = (
     *(f"command_minus_q_{name.removesuffix('_joint')}" for name in ur5.JOINT_NAMES),  # rad, times 10
     "target_x", "target_y", "target_z", "target_sin_4_yaw", "target_cos_4_yaw",  # m, base_link
     "gripper_width", "gripper_commanded_closed",
+    "tool_x", "tool_y", "tool_z", "tool_yaw",  # m, rad, base_link: where the measured joints put it
+    "tool_tilt_x", "tool_tilt_y",  # x and y of the tool's axis, 0 when it points down
+    "target_yaw",  # rad, base_link: of its four equal ones that nearest to the tool's
 )  # fmt: skip
 OBSERVATIONS = ("state", "image")
 

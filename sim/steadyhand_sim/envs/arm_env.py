@@ -221,7 +221,8 @@ class ArmEnv(gymnasium.Env):
         else:
             q, qd = self._world.measured()
             lead = [10.0 * (c - m) for c, m in zip(arm.q_rad.tolist(), q)]
-            values = [*q, *qd, *lead, x, y, z, math.sin(4 * yaw), math.cos(4 * yaw), width, closed]
+            tool = formulations.tool_features(q, yaw)
+            values = [*q, *qd, *lead, x, y, z, math.sin(4 * yaw), math.cos(4 * yaw), width, closed, *tool]
         values.extend(self._extra())
         state = np.array(values, dtype=np.float32)
         state.clip(-OBSERVATION_LIMIT, OBSERVATION_LIMIT, out=state)

@@ -56,6 +56,15 @@ class Arm:
         return math.sqrt(vx * vx + vy * vy + vz * vz)
 
 
+def tool_features(q_rad: list[float], target_yaw_rad: float) -> tuple[float, ...]:
+    """What the joint formulation observes of the tool of these joints (6,): x, y, z, yaw, tilt x and y; and the
+    target's yaw, of the four at which a cube looks the same that nearest to the tool's."""
+    pose = kinematics._tool_and_jacobian(q_rad)[0]
+    (xx, _, zx, px), (xy, _, zy, py), (_, _, _, pz) = pose[:3].tolist()
+    yaw = math.atan2(xy, xx)
+    return px, py, pz, yaw, zx, zy, yaw + math.remainder(target_yaw_rad - yaw, math.pi / 2)
+
+
 def check_formulation(name: str) -> str:
     """The name, or ConfigError."""
     if name not in ACTION_NAMES:
