@@ -7,6 +7,7 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from steadyhand import cell, policy_io, skills  # noqa: E402
 from steadyhand.errors import ConfigError  # noqa: E402
+from steadyhand.limits import UR5_LIMITS  # noqa: E402
 from steadyhand.types import Skill  # noqa: E402
 from steadyhand_sim.envs import DOCK_ID, GRASP_ID, INSERT_ID  # noqa: E402
 from steadyhand_sim.envs.agv_dock import AGVDockEnv  # noqa: E402
@@ -225,6 +226,16 @@ def test_three_invalid_actions_in_a_row_end_the_episode(grasp):
     *_, terminated, _, info = grasp.step(nan)
     assert terminated and info["failure"] == "invalid_actions" and info["invalid_streak"] == 3
     assert info["refused"] == {"not_finite": 4, "out_of_range": 1} and info["invalid_total"] == 5
+
+
+def test_an_arm_that_is_not_where_it_is_told_to_be_ends_the_episode(grasp, monkeypatch):
+    grasp.reset(seed=1)
+    (first, *others), qd = grasp._world.measured()
+    for share, over in ((0.5, False), (1.5, True)):
+        there = [first + share * UR5_LIMITS.tracking_rad, *others], qd
+        monkeypatch.setattr(grasp._world, "measured", lambda there=there: there)
+        *_, terminated, _, info = grasp.step(idle(None, None))
+        assert terminated == over and info["failure"] == ("tracking" if over else "")
 
 
 def test_a_vehicle_brakes_on_nan_and_ends_after_three():
