@@ -196,6 +196,9 @@ def test_plants_change_the_arm_and_the_expert_still_sees_it_through(grasp):
         return q
 
     assert np.abs(joints(PSEUDO_REAL) - joints(None)).max() > 0.003
+    for plant in (PSEUDO_REAL, PlantParameters()):  # told at a reset it is the same arm as one that was made so
+        drive(grasp, 4, expert(GRASP_ID).act, steps=25, options={"plant": plant})
+        assert np.array_equal(grasp._world.q_rad, joints(plant))
     _, _, info = drive(grasp, 4, expert(GRASP_ID).act, options={"plant": PlantParameters(dead_time_s=0.01, gain=0.9)})
     assert info["success"] and grasp.plant.gain == 0.9
     with pytest.raises(ConfigError, match="plant"):

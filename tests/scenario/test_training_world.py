@@ -106,6 +106,7 @@ def test_same_seed_same_bits_after_another_episode():
 
     with TrainingWorld() as world:
         first, other, again = bits(world, 5), bits(world, 6), bits(world, 5)
+        assert world.time_s == pytest.approx(40 * CYCLE_S)  # since the reset
     assert first == again != other
 
 
