@@ -1,5 +1,6 @@
 """Imports point one way: core <- domain packages (not one another) <- steadyhand_ros <- CLI and tests."""
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ IO_MODULES = {"socket", "threading", "subprocess", "multiprocessing", "time", "a
 OURS = set(FOLDERS)
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Top-level names imported anywhere in a file, late imports too."""
     found = set()

@@ -78,7 +78,11 @@ def test_install_takes_what_is_sound_and_nothing_else(say, models, tmp_path):
     assert code == 2 and "constant" in said and not (models / MODEL / "4").exists()
     onnx.write_version(tmp_path / "other", *onnx.weights_of(5), change=lambda c: replace(c, model="stacking"))
     code, said = say("install", str(tmp_path / "other"))
-    assert code == 2 and "'stacking'" in said and not (models / MODEL / "4").exists()
+    assert code == 2 and "config.pbtxt name" in said and not (models / MODEL / "4").exists()
+    config = models / MODEL / "config.pbtxt"
+    config.write_text(config.read_text().replace(f'"{MODEL}"', '"stacking"'))
+    code, said = say("install", str(tmp_path / "other"))
+    assert code == 2 and "the repository's folder is 'pick_place'" in said and not (models / MODEL / "4").exists()
 
 
 def test_what_is_installed_does_not_serve_before_it_is_released(say, tmp_path):
