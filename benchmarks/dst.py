@@ -1,8 +1,10 @@
 """Deterministic simulation testing: robot hours, faults, violations, and whether every planted defect is found.
 
 Goes on from the logs of earlier runs (`out/bench/dst_log.N.json`, one of each worker, with seeds of its own): each run
-adds `--minutes` of work on one core per worker. A log of another version of the code is set aside, and its count begins
-anew.
+adds `--minutes` of work on one core per worker. A log of another version of the code under test is set aside, and its
+count begins anew. When only the simulator or its judges have changed, the hours stay, by version of the simulator
+(`hours_by_simulator`), and every seed that failed is played again: `violations` counts those that still fail,
+`mended_in_the_simulator` the others.
 """
 from __future__ import annotations
 
@@ -18,11 +20,18 @@ from steadyhand_cli.dst import campaign, defects, episode
 
 HUNT_EPISODES, HUNT_LENGTH_S = 60, 120.0
 SEEDS_PER_WORKER = 10_000_000
+UNDER_TEST = ("steadyhand", "steadyhand_firmware_bridge", "steadyhand_motion")
+SIMULATOR = ("steadyhand_cli.dst", "steadyhand_sim")
 
 
-def code_version() -> str:
-    """Hash of every module of ours that the simulation has loaded: the code under test, the simulator, its checker."""
-    loaded = [m for name, m in sys.modules.items() if name.startswith("steadyhand") and getattr(m, "__file__", None)]
+def versions() -> tuple[str, str]:
+    """Hashes of the modules that the simulation has loaded: of the code under test, and of the simulator."""
+    return _hash(UNDER_TEST), _hash(SIMULATOR)
+
+
+def _hash(packages: tuple[str, ...]) -> str:
+    within = tuple(f"{package}." for package in packages)
+    loaded = [m for name, m in sys.modules.items() if f"{name}.".startswith(within) and getattr(m, "__file__", None)]
     ours = sorted({Path(m.__file__).resolve() for m in loaded})
     text = b"".join(f.relative_to(common.ROOT).as_posix().encode() + f.read_bytes() for f in ours)
     return hashlib.sha256(text).hexdigest()[:16]
@@ -52,14 +61,14 @@ def log_of(worker: int) -> Path:
     return common.out_path(f"dst_log.{worker}.json")
 
 
-def add_hours(worker: int, minutes: float, version: str) -> None:
+def add_hours(worker: int, minutes: float, version: str, simulator: str) -> None:
     """Episodes of one worker's seeds, for so long; added to its log."""
     log = log_of(worker)
     totals = campaign.Totals.load(log)
     if totals.version not in ("", version):
         log.replace(log.with_suffix(f".{totals.version}.json"))
         totals = campaign.Totals()
-    totals.version = version
+    totals.version, totals.simulator = version, simulator
     end_s = time.monotonic() + 60.0 * minutes
     first_seed = max(SEEDS_PER_WORKER * worker + 1, totals.next_seed)
     for outcome in campaign.episodes(first_seed, lambda _: time.monotonic() < end_s, totals):
@@ -79,20 +88,25 @@ def summed(version: str) -> campaign.Totals:
         if part.version == version:
             for name in ("episodes", "robot_s", "virtual_s", "block_s", "cpu_s", "stops", "arms", "fast", "faults"):
                 setattr(total, name, getattr(total, name) + getattr(part, name))
-            total.violations += part.violations
+            total.failed += part.failed
             total.kinds += part.kinds
+            total.simulators += part.simulators
         worker += 1
     return total
 
 
 def run(args: argparse.Namespace) -> None:
     """Add hours to the logs and write the result."""
-    version = code_version()
-    work = [(k, args.minutes, version) for k in range(args.workers)]
+    version, simulator = versions()
+    work = [(k, args.minutes, version, simulator) for k in range(args.workers)]
     with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
         pool.starmap(add_hours, work)
     totals = summed(version)
-    metrics = totals.metrics()
+    totals.violations = sum(not episode.run(seed).ok for seed in totals.failed)
+    metrics = totals.metrics() | {
+        "mended_in_the_simulator": len(totals.failed) - totals.violations,
+        "hours_by_simulator": {name: round(s / 3600.0, 3) for name, s in totals.simulators.items()},
+    }
     if not args.no_hunt:
         hours = {name: hunt(name) for name in defects.DEFECTS}
         metrics |= {

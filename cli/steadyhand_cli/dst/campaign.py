@@ -27,7 +27,10 @@ class Totals:
     faults: int = 0
     violations: int = 0
     next_seed: int = 0
-    version: str = ""  # of the code that these sums are about
+    version: str = ""  # of the code under test that these sums are about
+    simulator: str = ""  # version of the simulator and its judges, now
+    simulators: Counter = field(default_factory=Counter)  # robot_s by such a version
+    failed: list = field(default_factory=list)  # seeds
     kinds: Counter = field(default_factory=Counter)
 
     def add(self, outcome: Outcome, cpu_s: float) -> None:
@@ -42,6 +45,8 @@ class Totals:
         self.fast += outcome.fast
         self.faults += sum(outcome.injected.values())
         self.violations += not outcome.ok
+        self.failed += [] if outcome.ok else [outcome.seed]
+        self.simulators[self.simulator] += outcome.robot_s
         self.kinds.update(outcome.injected)
         self.next_seed = max(self.next_seed, outcome.seed + 1)
 
@@ -75,7 +80,7 @@ class Totals:
         if not path.is_file():
             return Totals()
         raw = json.loads(path.read_text())
-        return Totals(**(raw | {"kinds": Counter(raw["kinds"])}))
+        return Totals(**(raw | {name: Counter(raw[name]) for name in ("kinds", "simulators")}))
 
 
 def episodes(

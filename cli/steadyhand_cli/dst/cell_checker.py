@@ -45,6 +45,7 @@ class CellChecker:
         self.heard_s = self.trouble_s = float("-inf")  # newest beat; when it last was a reason to stop
         self.told: Beat | None = None
         self.untold = 0  # cycles since then
+        self.cycle_s = float("-inf")  # its last cycle
         self.least = 0  # number of stops that the next beat tells at least
         self.armed_stops = 0  # told when it was last seen armed
         self.reach_until_s = float("-inf")  # by the accepted way-points, the arm is in the box until then
@@ -88,8 +89,8 @@ class CellChecker:
         names = {cause.partition(":")[0] for cause in causes}
         self.reach_until_s = float("-inf")
         silent = now_s - self.heard_s > PEER_LIMIT_S - self.period_s
-        well = not silent and self.heard is not None and not self.heard.unsafe  # and its last trouble was told of
-        if "peer" in names and well and now_s - self.trouble_s > 3 * self.period_s:
+        well = not silent and self.heard is not None and not self.heard.unsafe
+        if "peer" in names and well and self.trouble_s < self.cycle_s - 2 * self.period_s:  # it may have been held up since
             self._report("I9", now_s, "the cause of the stop is the other guard, which is heard and well")
         if not names & BY_OTHERS:
             self.least = max(self.least, self.armed_stops + 1)
@@ -126,7 +127,7 @@ class CellChecker:
 
     def cycle(self, now_s: float, armed: bool, at_rest: bool, measured: Feedback | None, age_s: float) -> None:
         """The end of a cycle, after its beat: is what it tells true? `age_s`: since the newest new measurement."""
-        self._cycles, self.untold = self._cycles + 1, self.untold + 1
+        self._cycles, self.untold, self.cycle_s = self._cycles + 1, self.untold + 1, now_s
         told = self.told
         if told is None or self.untold > UNTOLD_CYCLES:
             return self._report("I13", now_s, "the other guard is told nothing")
@@ -170,7 +171,7 @@ class CellChecker:
 
         `heard_s`: when the newest beat came, `untold`: cycles since and with the last one that went out.
         """
-        self.heard_s, self.untold = heard_s, untold
+        self.heard_s, self.untold, self.cycle_s = heard_s, untold, float(times_s[-1])
         self._cycles += len(times_s)
         if self.told.zone:
             return
