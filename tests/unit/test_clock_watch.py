@@ -1,4 +1,6 @@
 """That the machine's clock was set is seen, and timers wait anew."""
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("rclpy")
@@ -25,6 +27,18 @@ def test_a_step_is_seen_once_and_by_its_size(step_s):
 def test_a_clock_that_is_slewed_is_not_set():
     steps, fast = ClockSteps(WALL_S, 100.0), 1 + 5e-4  # as fast as the kernel slews
     assert all(steps.look(WALL_S + fast * k, 100.0 + k) == 0.0 for k in (1, 2, 3, 4)) and steps.seen == 0
+
+
+@pytest.mark.parametrize(("step_s", "woken"), [(-5.0, 1), (5.0, 0), (0.0, 0)])
+def test_what_waits_is_woken_once_when_the_clock_was_set_back(step_s, woken, monkeypatch):
+    looks, calls = iter(range(100)), []
+    monkeypatch.setattr(clock_watch.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(clock_watch.time, "time", lambda: WALL_S + (step_s if next(looks) > 3 else 0.0))
+    monkeypatch.setattr(clock_watch, "wake", lambda *who: calls.append(who))
+    logger = SimpleNamespace(warning=lambda text: calls.append(text))
+    watched = SimpleNamespace(get_logger=lambda: logger)
+    clock_watch.watch(watched, "executor")(SimpleNamespace(wait=lambda _: next(looks) > 12))
+    assert calls.count((watched, "executor")) == woken and len(calls) == woken + bool(step_s)
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 rclpy's wheels wait on condition variables of the clock that can be set (`pthread_cond_timedwait`), whatever clock a timer
 has: set back by 5 s, timers under the EventsExecutor are silent for 5 s (rclpy issue 1490; measured with 9.1.2). A timer
-that is reset makes its executor wait anew. Can go when the wheels wait by the steady clock.
+that is reset makes its executor wait anew. A clock set forward ends waits early, and they begin again by themselves. Can
+go when the wheels wait by the steady clock.
 """
 from __future__ import annotations
 
@@ -52,8 +53,9 @@ def watch(node: Node, executor: Executor) -> Callable[[threading.Event], None]:
         steps = ClockSteps(time.time(), time.monotonic())
         while not stopping.wait(LOOK_S):
             step_s = steps.look(time.time(), time.monotonic())
-            if step_s:
+            if step_s < 0.0:
                 wake(node, executor)
+            if step_s:
                 node.get_logger().warning(f"the machine's clock was set by {step_s:+.3f} s")
 
     return work
