@@ -38,11 +38,14 @@ ROWS = (
         _PROCESS + "test_a_second_commander_is_refused_but_may_watch",
         _CORE + "test_another_connection_than_the_commanders_is_refused")),
     BadInput("clock steps of -5 s, +5 s, +1 h",
-             "nothing decides by the wall clock; an image under way makes nothing older", (
+             "nothing decides by the wall clock; an image under way makes nothing older, it is refused; what waits by that "
+             "clock is woken; `python -m benchmarks clock_steps --set-the-clock` does it to the running graph", (
         "tests/scenario/test_clear_tray.py::test_a_clock_that_is_set_changes_nothing",
         "tests/unit/test_estimator.py::test_a_clock_set_while_an_image_is_under_way",
         _BAD + "test_a_set_wall_clock_changes_no_decision_of_the_guard",
-        "tests/unit/test_architecture.py::test_no_decision_by_the_wall_clock")),
+        "tests/unit/test_architecture.py::test_no_decision_by_the_wall_clock",
+        "tests/unit/test_clock_watch.py::test_what_waits_is_woken_once_when_the_clock_was_set_back",
+        "tests/unit/test_steady_timers.py::test_every_node_of_ours_has_steady_timers")),
     BadInput("messages from before a restart", "foreign token, whatever they say", (
         _PROCESS + "test_after_a_restart_the_old_token_moves_nothing",
         "tests/scenario/test_agent.py::test_a_new_token_ends_the_goal_even_when_armed_again_at_once")),
