@@ -1,6 +1,7 @@
 """Every test process gets its own slot before anything reads it. `STEADYHAND_TEST_CORE=1` leaves out the test files
 whose imports this environment lacks (another Python without simulator, ROS or inference engine), and names them."""
 import ast
+import functools
 import importlib.util
 import os
 from pathlib import Path
@@ -25,30 +26,43 @@ OPTIONAL = ("pybullet", "rclpy", "onnxruntime", "tritonclient", "rosbags", "gymn
 left_out = []
 
 
+@functools.cache
+def _named(path: Path) -> tuple[str, ...]:
+    """Modules that a file names in its imports, late ones too; `from a import b` names a and a.b."""
+    found = []
+    for item in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(item, ast.Import):
+            found += [a.name for a in item.names]
+        elif isinstance(item, ast.ImportFrom) and item.level == 0:
+            found += [item.module, *(f"{item.module}.{a.name}" for a in item.names)]
+    return tuple(found)
+
+
+@functools.cache
+def _source(module: str) -> tuple[Path | None, str]:
+    """The file of one of the project's own modules, and what it lacks where importing the package above it fails."""
+    if not module.startswith(("steadyhand", "tests", "benchmarks", "policies")):
+        return None, ""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, AttributeError):
+        return None, ""
+    except DependencyMissing as error:  # the package above it says so when it is imported
+        return None, error.__cause__.name
+    return (Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None), ""
+
+
 def _imports(path: Path, seen: set[Path]) -> set[str]:
     """Top-level names that a file imports, through the project's own modules."""
     if path in seen:
         return set()
     seen.add(path)
     found = set()
-    for item in ast.walk(ast.parse(path.read_text(), str(path))):
-        modules = []
-        if isinstance(item, ast.Import):
-            modules = [a.name for a in item.names]
-        elif isinstance(item, ast.ImportFrom) and item.level == 0:
-            modules = [item.module, *(f"{item.module}.{a.name}" for a in item.names)]
-        for module in modules:
-            found.add(module.split(".")[0])
-            spec = None
-            if module.split(".")[0].startswith(("steadyhand", "tests", "benchmarks", "policies")):
-                try:
-                    spec = importlib.util.find_spec(module)
-                except (ImportError, AttributeError):
-                    spec = None
-                except DependencyMissing as error:  # the package above it says so when it is imported
-                    found.add(error.__cause__.name)
-            if spec and spec.origin and spec.origin.endswith(".py"):
-                found |= _imports(Path(spec.origin), seen)
+    for module in _named(path):
+        source, lacking = _source(module)
+        found |= {module.split(".")[0]} | ({lacking} if lacking else set())
+        if source is not None:
+            found |= _imports(source, seen)
     return found
 
 

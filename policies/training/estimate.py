@@ -50,7 +50,8 @@ def measure(config: RunConfig) -> Costs:
 
 def core_hours(config: RunConfig, costs: Costs) -> dict[str, float]:
     """Per part of a run. An episode is taken to last as long as an untrained actor's: at most the time limit."""
-    episodes = max([config.demonstrations.episodes, *config.cloning.curve]) * 1.1
+    tried = 1.7 if config.demonstrations.disturbance.push > 0 else 1.1  # episodes of the demonstrator for a good one
+    episodes = max([config.demonstrations.episodes, *config.cloning.curve]) * tried
     epochs = sum(n * costs.episode_steps for n in {config.demonstrations.episodes, *config.cloning.curve})
     parts = {
         "demonstrations": episodes * costs.episode_steps * costs.step_s,

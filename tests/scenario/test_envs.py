@@ -165,7 +165,7 @@ def test_the_expert_succeeds_and_chance_does_not(env_id, kwargs):
     _, paid, info = drive(env, 11, act)
     truth.append(true(env.unwrapped))
     assert truth[-steps:] == [True] * steps
-    assert env_id == INSERT_ID or not truth[-steps - 1]  # not a step later than it is one (a peg must be let go of, too)
+    assert env_id == INSERT_ID or not truth[-steps - 1]  # not a step too late (a peg must be let go of)
     assert info["success"] and info["is_success"] and info["failure"] == ""
     assert 0.9 <= sum(paid) <= 1.1 and info["terms"]["success"] == 1.0
     env.action_space.seed(1)

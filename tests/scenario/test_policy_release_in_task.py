@@ -18,7 +18,7 @@ MODEL, CUBES = "pick_place", 2
 
 
 def test_every_attempt_is_one_episode_of_one_version_and_counts_where_it_belongs(tmp_path):
-    """The motion is scripted; each call is answered by the live policy too, and it is its versions that are looked at."""
+    """The motion is scripted; each call is answered by the live policy too, whose versions are looked at."""
     models = onnx.repository_with(tmp_path / "models", None, None)
     onnx.edit(models / MODEL / "2" / "contract.json", lambda raw: raw["training"].update(seed=99))
     open_version, file = opener(models, MODEL), ReleaseFile(tmp_path, MODEL)

@@ -43,8 +43,8 @@ def quoted(r: dict) -> dict[str, list[str]]:
             f"| {round(gate['real_moves_refused'] * moving)} of {moving:,} samples; "
             f"{sum(x['refused'] for x in chunks)} of {sum(x['offered'] for x in chunks):,} |",
             f"| {seen['position_mm_p50']:.2f} / {seen['position_mm_p95']:.2f} mm |",
-            f"| {smooth['jerk_ours']:.1f}, {smooth['jerk_playback']:.1f} rad/s3 ({smooth['ratio']:.1f} times as much, 95 % "
-            f"interval {smooth['ratio_low']:.1f} to {smooth['ratio_high']:.1f}; {smooth['pairs']} scenes) |",
+            f"| {smooth['jerk_ours']:.1f}, {smooth['jerk_playback']:.1f} rad/s3 ({smooth['ratio']:.1f} times as much, "
+            f"95 % interval {smooth['ratio_low']:.1f} to {smooth['ratio_high']:.1f}; {smooth['pairs']} scenes) |",
         ],
         "docs/perception.md": [
             f"On {seen['images']} test images with {seen['cubes']} cubes",
@@ -78,7 +78,8 @@ def quoted(r: dict) -> dict[str, list[str]]:
         "docs/policies.md": [
             f"of {training['offered']:,} chunks were refused when they were made, {training['refused']} are by today's",
             f"Played to their end instead, the same chunks shake the arm {smooth['ratio']:.1f} times as much "
-            f"(median of {smooth['pairs']} scenes, 95 % interval {smooth['ratio_low']:.1f} to {smooth['ratio_high']:.1f})",
+            f"(median of {smooth['pairs']} scenes, 95 % interval {smooth['ratio_low']:.1f} to "
+            f"{smooth['ratio_high']:.1f})",
         ],
     }
 
