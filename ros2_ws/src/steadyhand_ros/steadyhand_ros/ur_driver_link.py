@@ -34,6 +34,7 @@ from steadyhand_firmware_bridge.ur_driver_link import (
     POSITION_CONTROLLER, TRAJECTORY_CONTROLLERS, Controller, Status, UrDriverConfig,
 )
 
+ANSWERS_S = 1.0  # for what is still asked for when the guard ends
 CALL_LIMIT_S = 3.0
 ASK_AGAIN_S = 0.5  # a server drops its answer to one whom it has not discovered yet
 JOINTS_MAX = 16  # joint states of one cycle: twice what 500 Hz brings in the longest cycle that is no fault
@@ -209,9 +210,17 @@ class RosDriverLink:
         return self._node.count_publishers(self._commands) - 1
 
     def close(self) -> None:
-        """Leave the graph at once: what stays in it would look like another publisher to the next guard."""
-        self._executor.remove_node(self._node)
+        """Leave the graph: what stays in it would look like another publisher to the next guard.
+
+        What is still asked for, the program's end above all, is seen to its answer first, for `ANSWERS_S` at most: a
+        request that its process does not outlive may never have been sent.
+        """
         self._node.destroy_publisher(self._publisher)
+        end_s = time.monotonic() + ANSWERS_S
+        while self._calls and time.monotonic() < end_s:
+            self.spin()
+            time.sleep(0.002)
+        self._executor.remove_node(self._node)
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
