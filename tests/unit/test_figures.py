@@ -27,6 +27,7 @@ def quoted(r: dict) -> dict[str, list[str]]:
     start, gate, emulated = r["cold_start"], r["gate_admission"], r["emulated_controller"]
     moving = gate["real_moving_samples"]
     spikes, smooth = r["spikes"], r["smoothness"]
+    stop, recovered, fleet = r["stop_latency"], r["recovery"], r["vda5050"]
     chunks = [gate["chunks"][name] for name in ("demonstrator", "policy")]
     training = gate["chunks"]["training"]
     return {
@@ -34,6 +35,11 @@ def quoted(r: dict) -> dict[str, list[str]]:
             f"| {job['cubes_placed']} of {job['cubes_attempted']} (Wilson 95 % low {job['wilson_low']:.3f}), "
             f"{job['invariant_violations']} invariants broken |",
             f"cubes placed, {job['runs']} runs of 5",
+            f"| topic {stop['topic_p999_ms']:.1f} ms, own channel {stop['stop_channel_p999_ms']:.1f} ms; "
+            f"all cores busy {stop['loaded_topic_p999_ms']:.1f} and {stop['loaded_stop_channel_p999_ms']:.1f} ms |",
+            f"| {stop['process_death_decel_p99_ms']:.1f} ms |",
+            f"| {recovered['detect_p99_ms']:.1f} ms; {recovered['same_processes']} of {4 * recovered['n']} |",
+            f"| {fleet['order_ack_p99_ms']:.1f} ms; {fleet['schema_errors']} errors in {fleet['messages']:,} |",
             f"| {loop['quiet_p999_ms']:.2f} ms quiet, "
             f"{loop['loaded_p999_ms']:.2f} ms with all cores busy and a packet flood "
             f"(SCHED_OTHER: {loop['other']['quiet_p999_ms']:.1f} and {loop['other']['loaded_p999_ms']:.1f} ms) |",
