@@ -1,6 +1,7 @@
 """An operator's session with the running graph: readiness, goals with feedback and result, faults. One thread spins."""
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ import rclpy
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import Bool
 from steadyhand_interfaces.action import ExecuteTask
@@ -126,5 +127,6 @@ class Session:
             self.ready.clear()
 
     def _spin(self) -> None:
-        while not self._stopping and self.context.ok():
-            self._executor.spin_once(timeout_sec=0.1)
+        with contextlib.suppress(ExternalShutdownException):  # a wait that outlasted `__exit__`, as when a clock was set back
+            while not self._stopping and self.context.ok():
+                self._executor.spin_once(timeout_sec=0.1)
