@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
                 runs.append(run_job(JobConfig(cubes=args.cubes, seed=seed)))
             finally:
                 over.set()
-                stepper.join()
+                stepper.join(10.0)  # it waits for `over` alone
             settings += stepper.settings
             print(f"seed {seed}: {runs[-1]['cubes_placed']} placed, {runs[-1]['messages']}", flush=True)
     metrics = {

@@ -127,6 +127,6 @@ class Session:
             self.ready.clear()
 
     def _spin(self) -> None:
-        with contextlib.suppress(ExternalShutdownException):  # a wait that outlasted `__exit__`, as when a clock was set back
+        with contextlib.suppress(ExternalShutdownException):  # a wait outlasted `__exit__`: a clock was set back
             while not self._stopping and self.context.ok():
                 self._executor.spin_once(timeout_sec=0.1)

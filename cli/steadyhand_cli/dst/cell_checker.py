@@ -90,7 +90,8 @@ class CellChecker:
         self.reach_until_s = float("-inf")
         silent = now_s - self.heard_s > PEER_LIMIT_S - self.period_s
         well = not silent and self.heard is not None and not self.heard.unsafe
-        if "peer" in names and well and self.trouble_s < self.cycle_s - 2 * self.period_s:  # it may have been held up since
+        since_s = self.cycle_s - 2 * self.period_s  # before its last cycle: it may have been held up since
+        if "peer" in names and well and self.trouble_s < since_s:
             self._report("I9", now_s, "the cause of the stop is the other guard, which is heard and well")
         if not names & BY_OTHERS:
             self.least = max(self.least, self.armed_stops + 1)

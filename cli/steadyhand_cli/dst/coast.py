@@ -115,7 +115,8 @@ def _hears_routine(world: World, guard: Guard, now_s: float) -> bool:
     """Whether the guard knows what the vehicle's tells, which is no reason to stop, and goes on hearing it."""
     domain, every_s = guard.domain, vehicle.BEAT_CYCLES * world.clock.period_s
     return all(
-        beat == world.vehicle.told and not beat.unsafe and domain._last_s[name] > now_s - every_s for name, beat in domain._beats.items()
+        beat == world.vehicle.told and not beat.unsafe and domain._last_s[name] > now_s - every_s
+        for name, beat in domain._beats.items()
     ) and bool(domain._beats)
 
 
